@@ -6,7 +6,6 @@ const HEADER_VERSION: u32 = 13000;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::metadata=header_version={HEADER_VERSION}");
-    println!("cargo::rustc-env=CUPOOL_SYS_HEADER_VERSION={HEADER_VERSION}");
     #[cfg(feature = "bindgen")]
     generate::run();
 }
@@ -77,9 +76,8 @@ mod generate {
         ));
         let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
         let table = fs::read_to_string("src/functions.rs").expect("src/functions.rs");
-        let signatures = table
-            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-            .filter(|word| word.starts_with("PFN_cu"));
+        let signatures =
+            table.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).filter(|word| word.starts_with("PFN_cu"));
 
         let mut builder = Builder::default()
             .header(include.join("cuda.h").display().to_string())

@@ -1,1 +1,67 @@
+//! A simulated CUDA driver, for testing CUDA memory code exhaustively and without a GPU.
+//!
+//! A [`Simulator`] is a driver of its own: devices, contexts, streams, events, pools and memory, behind the same
+//! table of entry points that a real driver fills ([`Simulator::functions`]). Work that is enqueued on a stream runs
+//! when somebody waits for it, in an order that CUDA allows and the seed chooses. Host memory is read and written
+//! when an operation runs, device memory is poisoned when it is allocated and freed, and addresses of device memory
+//! cannot be dereferenced by the host. Misuse is answered as the driver answers it, and noted in
+//! [`Simulator::findings`]. Any call can be told to fail.
+//!
+//! ```
+//! use cupool_sim::{CUresult, Simulator, Symbol};
+//!
+//! let sim = Simulator::new();
+//! let cuda = sim.functions();
+//! sim.fail(Symbol::cuInit, 0, CUresult::CUDA_ERROR_SYSTEM_NOT_READY);
+//! // SAFETY: cuInit takes no pointers.
+//! assert_eq!(unsafe { (cuda.cuInit)(0) }, CUresult::CUDA_ERROR_SYSTEM_NOT_READY);
+//! // SAFETY: as above.
+//! assert_eq!(unsafe { (cuda.cuInit)(0) }, CUresult::CUDA_SUCCESS);
+//! assert_eq!(sim.count(Symbol::cuInit), 2);
+//! assert!(sim.findings().is_empty());
+//! ```
+//!
+//! The defaults follow one NVIDIA H200 with driver 580 (CUDA 13.0).
 
+mod args;
+mod attributes;
+mod backing;
+mod capture;
+mod checker;
+mod context;
+mod copy;
+mod device;
+mod entry;
+mod event;
+mod faults;
+mod fill;
+mod free;
+mod graph;
+mod handle;
+mod host;
+mod ipc;
+mod kernel;
+mod location;
+mod log;
+mod managed;
+mod memory;
+mod module;
+mod options;
+mod pool;
+mod pool_attributes;
+mod pool_space;
+mod pointer;
+mod rng;
+mod scheduler;
+mod simulator;
+mod slots;
+mod state;
+mod stream;
+mod table;
+mod work;
+
+pub use checker::{Finding, Misuse, Operation};
+pub use cuda_sys::{CUresult, Functions, Symbol};
+pub use kernel::KernelAccess;
+pub use options::Builder;
+pub use simulator::{Live, Simulator, functions};

@@ -267,12 +267,7 @@ mod tests {
     fn every_row_asks_for_the_version_in_its_type_name() {
         for symbol in Symbol::ALL {
             let name = symbol.name().to_str().expect("ASCII");
-            assert_eq!(
-                symbol.type_name(),
-                format!("PFN_{name}_v{}", symbol.since()),
-                "row {}",
-                symbol.row()
-            );
+            assert_eq!(symbol.type_name(), format!("PFN_{name}_v{}", symbol.since()), "row {}", symbol.row());
         }
     }
 

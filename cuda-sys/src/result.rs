@@ -39,7 +39,9 @@ impl CUresult {
                 "a forward-compatibility libcuda is found first, and this device does not support it: remove the \
                  cuda-compat package from the library path"
             }
-            Self::CUDA_ERROR_UNKNOWN => "often a broken driver set-up: see the kernel log, and whether nvidia-uvm is loaded",
+            Self::CUDA_ERROR_UNKNOWN => {
+                "often a broken driver set-up: see the kernel log, and whether nvidia-uvm is loaded"
+            }
             _ => return None,
         })
     }

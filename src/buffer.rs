@@ -1,0 +1,265 @@
+//! Buffers: owned device memory, freed in stream order when dropped.
+
+use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::RangeBounds, ptr};
+use std::sync::Arc;
+
+use bytemuck::Pod;
+use cuda_sys::CUdeviceptr_v2;
+
+use crate::{
+    DeviceSlice, DeviceSliceMut, Error, Result, Stream, StreamHandle, raw, release,
+    slice::{byte_len, cast_len},
+};
+
+/// `len` elements of device memory, allocated from a pool and at home on one stream.
+///
+/// Everything done with the buffer is enqueued on its home stream, and so is its release: `Drop` is one call that
+/// waits for nothing, and memory is reused only after the work that was enqueued before. `S` says how the buffer holds
+/// the stream: `&Stream` costs nothing, [`Arc<Stream>`](Arc) lets the buffer be stored anywhere.
+///
+/// Elements are plain data ([`Pod`]), so memory that was never written can be read without harm. The buffer's device
+/// address may be passed to kernels and libraries with [`as_raw`](Self::as_raw); what they do with it must be ordered
+/// with the home stream.
+pub struct Buffer<T, S: StreamHandle = Arc<Stream>> {
+    /// 0 if nothing was allocated because there is nothing to hold.
+    address: CUdeviceptr_v2,
+    len: usize,
+    stream: S,
+    _elements: PhantomData<T>,
+}
+
+impl<T: Pod, S: StreamHandle> Buffer<T, S> {
+    /// Takes over the allocation at `address`, which holds `len` elements; `address` 0 owns nothing.
+    ///
+    /// # Safety
+    /// Unless it is 0, `address` must be a live stream-ordered allocation of at least `len` elements, aligned for `T`,
+    /// which the caller owns and which is allocated from now on in the order of `stream`, on which all its use by
+    /// others is done. If `len` elements are more than no bytes, `address` must not be 0.
+    #[must_use]
+    #[inline]
+    pub const unsafe fn from_raw_parts(address: CUdeviceptr_v2, len: usize, stream: S) -> Self {
+        Self { address, len, stream, _elements: PhantomData }
+    }
+
+    /// Gives up the allocation: its address, its number of elements and its home stream. The address is 0 if there
+    /// is nothing to free.
+    #[must_use = "the memory stays allocated"]
+    #[inline]
+    pub fn into_raw_parts(self) -> (CUdeviceptr_v2, usize, S) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is never used or dropped again.
+        (this.address, this.len, unsafe { ptr::read(&raw const this.stream) })
+    }
+
+    /// Frees the memory in the home stream's order and says how that went. It is freed at most once, whatever the
+    /// answer.
+    ///
+    /// # Errors
+    /// Whatever the driver answers; the memory is then lost.
+    #[doc(alias = "cuMemFreeAsync")]
+    pub fn free(self) -> Result<()> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is never dropped, so this is its only release.
+        let released = unsafe { this.release() };
+        // SAFETY: `this` is never used again.
+        unsafe { ptr::drop_in_place(&raw mut this.stream) };
+        released
+    }
+
+    /// Number of elements.
+    #[must_use]
+    #[inline]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no element.
+    #[must_use]
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    #[inline]
+    pub const fn byte_len(&self) -> usize {
+        // An allocation of that many bytes exists, so the product cannot wrap.
+        self.len.wrapping_mul(size_of::<T>())
+    }
+
+    /// The device address of the first element, for kernels and other libraries; 0 if nothing was allocated because
+    /// there is nothing to hold.
+    #[must_use]
+    #[inline]
+    pub const fn as_raw(&self) -> CUdeviceptr_v2 {
+        self.address
+    }
+
+    /// The home stream.
+    #[must_use]
+    #[inline]
+    pub fn home(&self) -> &Stream {
+        self.stream.stream()
+    }
+
+    /// The home stream as the buffer holds it.
+    #[must_use]
+    #[inline]
+    pub const fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    /// A shared view of all elements.
+    #[must_use]
+    #[inline]
+    pub fn as_slice(&self) -> DeviceSlice<'_, T> {
+        // SAFETY: the buffer owns the memory and is borrowed for as long as the view lives.
+        unsafe { DeviceSlice::from_raw_parts(self.address, self.len, self.stream.stream()) }
+    }
+
+    /// An exclusive view of all elements.
+    #[must_use]
+    #[inline]
+    pub fn as_mut_slice(&mut self) -> DeviceSliceMut<'_, T> {
+        // SAFETY: the buffer owns the memory and is borrowed exclusively for as long as the view lives.
+        unsafe { DeviceSliceMut::from_raw_parts(self.address, self.len, self.stream.stream()) }
+    }
+
+    /// A shared view of the elements of `range`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`].
+    #[inline]
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Result<DeviceSlice<'_, T>> {
+        self.as_slice().slice(range)
+    }
+
+    /// An exclusive view of the elements of `range`.
+    ///
+    /// # Errors
+    /// [`Error::OutOfBounds`].
+    #[inline]
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> Result<DeviceSliceMut<'_, T>> {
+        self.as_mut_slice().slice(range)
+    }
+
+    /// See [`DeviceSlice::copy_to_host`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn copy_to_host(&self, destination: &mut [T]) -> Result<()> {
+        self.as_slice().copy_to_host(destination)
+    }
+
+    /// See [`DeviceSlice::to_vec`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        self.as_slice().to_vec()
+    }
+
+    /// See [`DeviceSliceMut::copy_from_host`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
+        self.as_mut_slice().copy_from_host(source)
+    }
+
+    /// See [`DeviceSliceMut::copy_from`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn copy_from(&mut self, source: DeviceSlice<'_, T>) -> Result<()> {
+        self.as_mut_slice().copy_from(source)
+    }
+
+    /// See [`DeviceSliceMut::fill`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn fill(&mut self, value: T) -> Result<()> {
+        self.as_mut_slice().fill(value)
+    }
+
+    /// See [`DeviceSliceMut::fill_zero`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline]
+    pub fn fill_zero(&mut self) -> Result<()> {
+        self.as_mut_slice().fill_zero()
+    }
+
+    /// The same bytes as elements of another type.
+    ///
+    /// # Errors
+    /// [`Error::Misaligned`] or [`Error::UnevenCast`] if they are not whole, aligned elements of it, with the buffer
+    /// as it was.
+    pub fn cast<U: Pod>(self) -> Result<Buffer<U, S>, (Error, Self)> {
+        match cast_len::<T, U>(self.address, self.len) {
+            Ok(len) => {
+                let (address, _, stream) = self.into_raw_parts();
+                // SAFETY: the same allocation, of as many bytes; any bytes are valid elements of both types.
+                Ok(unsafe { Buffer::from_raw_parts(address, len, stream) })
+            }
+            Err(error) => Err((error, self)),
+        }
+    }
+}
+
+impl<T, S: StreamHandle> Buffer<T, S> {
+    /// # Safety
+    /// At most once for a buffer, and the memory must not be used afterwards.
+    #[inline(always)]
+    unsafe fn release(&mut self) -> Result<()> {
+        if self.address == 0 {
+            return Ok(());
+        }
+        let home = self.stream.stream();
+        home.ensure_ordered()?;
+        // SAFETY: the buffer owns the allocation, which was made or ordered on this stream, as was all its use; the
+        // caller says that this is its end.
+        unsafe { raw::memory::mem_free_async(home.driver().functions(), self.address, home.as_raw()) }
+    }
+}
+
+impl<T, S: StreamHandle> Drop for Buffer<T, S> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `free` and `into_raw_parts` prevent this drop, so it is the only release.
+        release::report(unsafe { self.release() });
+    }
+}
+
+impl<T, S: StreamHandle> fmt::Debug for Buffer<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer")
+            .field("address", &format_args!("{:#x}", self.address))
+            .field("len", &self.len)
+            .field("home", &self.stream.stream().as_raw())
+            .finish()
+    }
+}
+
+/// Checks the size of `len` elements and, unless they are none, has `allocate` find that many bytes.
+#[inline(always)]
+pub(crate) fn allocate<T: Pod, S: StreamHandle>(
+    len: usize,
+    stream: S,
+    allocate: impl FnOnce(usize, &Stream) -> Result<CUdeviceptr_v2>,
+) -> Result<Buffer<T, S>> {
+    let bytes = byte_len::<T>(len)?;
+    let address = if bytes == 0 { 0 } else { allocate(bytes, stream.stream())? };
+    // SAFETY: fresh memory of that size, allocated on this stream; the driver aligns it to 256 bytes or more.
+    Ok(unsafe { Buffer::from_raw_parts(address, len, stream) })
+}
+
+const _: () = {
+    assert!(size_of::<Buffer<u8, &Stream>>() <= 32);
+    assert!(size_of::<Buffer<f64, Arc<Stream>>>() == size_of::<Buffer<u8, Arc<Stream>>>());
+};

@@ -1,0 +1,210 @@
+//! What can go wrong, in types: small to pass around, and printed without asking the driver.
+
+use std::num::NonZero;
+
+use cuda_sys::{CUresult, LoadError, Symbol};
+
+use crate::OutOfMemory;
+
+/// The result of a call that can fail.
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why a call failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The driver answered a call with an error code.
+    #[error(transparent)]
+    Driver(DriverError),
+    /// No usable driver was found; says what was tried.
+    #[error(transparent)]
+    Load(LoadFailure),
+    /// This driver lacks the entry point: it is older than the call.
+    #[error(
+        "the driver lacks {} (introduced in CUDA {}.{})",
+        .0.row(), .0.since() / 1000, .0.since() % 1000 / 10
+    )]
+    Unsupported(Symbol),
+    /// An allocation did not fit; says what was asked for and what there is.
+    #[error(transparent)]
+    OutOfMemory(Box<OutOfMemory>),
+    /// The process forked after the driver was initialised. CUDA cannot be used in such a child: start a new process
+    /// (fork, then exec) instead.
+    #[error("CUDA was initialised before this process was forked; the child cannot use it")]
+    ForkedAfterInit,
+    /// The handler that recognises forked children could not be installed.
+    #[error("pthread_atfork failed with errno {0}")]
+    ForkHandler(i32),
+    /// The device has no stream-ordered memory pools.
+    #[error(
+        "device {device} has no memory pools (CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED is 0): \
+         some virtual GPUs, TCC-mode and older devices lack them"
+    )]
+    PoolsUnsupported {
+        /// The device's ordinal.
+        device: i32,
+    },
+    /// `len` elements of `size` bytes are more bytes than an address can count.
+    #[error("{len} elements of {size} bytes overflow the address space")]
+    SizeOverflow {
+        /// Number of elements asked for.
+        len: usize,
+        /// Size of one, in bytes.
+        size: usize,
+    },
+    /// Source and destination of a copy differ in length.
+    #[error("the destination has {destination} elements, the source {source_len}")]
+    LengthMismatch {
+        /// Elements in the destination.
+        destination: usize,
+        /// Elements in the source.
+        source_len: usize,
+    },
+    /// A range ends beyond the slice, or before it starts.
+    #[error("range of elements up to {end} in a slice of {len}")]
+    OutOfBounds {
+        /// Where the range ends; its start where that is later.
+        end: usize,
+        /// Elements in the slice.
+        len: usize,
+    },
+    /// A device address is not aligned for the element type or the width of the operation.
+    #[error("device address {address:#x} is not a multiple of {align}")]
+    Misaligned {
+        /// The address.
+        address: u64,
+        /// What it must be a multiple of.
+        align: usize,
+    },
+    /// A slice's bytes are not a whole number of elements of the new type.
+    #[error("{bytes} bytes are not a whole number of {size}-byte elements")]
+    UnevenCast {
+        /// Bytes in the slice.
+        bytes: usize,
+        /// Size of an element of the new type, in bytes.
+        size: usize,
+    },
+    /// Two objects belong to different drivers (a real one and a simulated one, say).
+    #[error("objects of two different drivers cannot be used together")]
+    DriverMismatch,
+    /// The context is not the device's primary one, and only that can be shared.
+    #[error("the context is not the primary context of its device")]
+    NotPrimary,
+    /// The work that the question is about has not finished.
+    #[error("the event's work has not finished")]
+    NotReady,
+    /// The event was never recorded.
+    #[error("the event was never recorded")]
+    NotRecorded,
+    /// The stream is being captured into a graph, and the call cannot be part of one.
+    #[error("the stream is being captured")]
+    StreamCapturing,
+    /// Work on another stream that uses this stream's memory could neither be ordered nor waited for.
+    /// Its memory is leaked rather than freed.
+    #[error("foreign work on this stream's memory could neither be ordered nor waited for; its memory is given up")]
+    OrderLost,
+}
+
+impl Error {
+    /// The driver's code, where the driver refused a call.
+    #[must_use]
+    pub fn code(&self) -> Option<CUresult> {
+        match self {
+            Self::Driver(error) => Some(error.code()),
+            Self::OutOfMemory(_) => Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY),
+            _ => None,
+        }
+    }
+
+    /// Whether the device is at fault, so that every later call in this process fails too and the call that reported
+    /// it need not be the cause.
+    #[must_use]
+    pub fn is_sticky(&self) -> bool {
+        self.code().is_some_and(CUresult::is_sticky)
+    }
+
+    /// What to do about it, where something outside the program helps.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        self.code().and_then(CUresult::hint)
+    }
+
+    pub(crate) fn driver(call: Symbol, code: NonZero<u32>) -> Self {
+        Self::Driver(DriverError { code, call })
+    }
+}
+
+impl From<DriverError> for Error {
+    fn from(error: DriverError) -> Self {
+        Self::Driver(error)
+    }
+}
+
+/// The code with which the driver answered a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DriverError {
+    code: NonZero<u32>,
+    call: Symbol,
+}
+
+impl DriverError {
+    /// The driver's code; may be one that is newer than this crate.
+    #[must_use]
+    pub const fn code(self) -> CUresult {
+        CUresult(self.code.get())
+    }
+
+    /// The entry point that answered it.
+    #[must_use]
+    pub const fn call(self) -> Symbol {
+        self.call
+    }
+}
+
+impl core::fmt::Display for DriverError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (call, code) = (self.call.row(), self.code());
+        match code.name() {
+            Some(name) => write!(f, "{call} returned {name} ({})", code.0)?,
+            None => write!(f, "{call} returned {}, a code newer than this crate", code.0)?,
+        }
+        if code.is_sticky() {
+            write!(f, "; the fault may be of earlier work, and lasts")?;
+        }
+        match code.hint() {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for DriverError {}
+
+/// A [`LoadError`], compared by what it says.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct LoadFailure(#[from] LoadError);
+
+impl LoadFailure {
+    /// Every file that was tried, and why it was no driver.
+    #[must_use]
+    pub fn error(&self) -> &LoadError {
+        &self.0
+    }
+}
+
+impl PartialEq for LoadFailure {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl Eq for LoadFailure {}
+
+impl From<LoadError> for Error {
+    fn from(error: LoadError) -> Self {
+        Self::Load(LoadFailure(error))
+    }
+}
+
+const _: () = assert!(size_of::<DriverError>() == 8 && size_of::<Error>() <= 24);

@@ -1,0 +1,178 @@
+//! What a pool can be asked and told: thresholds, reuse, memory used and held, and giving it back.
+//!
+//! Every call here is made in the relaxed capture mode, since the driver would invalidate a capture elsewhere in the
+//! process otherwise.
+
+use core::ffi::c_int;
+
+use cuda_sys::CUmemPool_attribute;
+
+use super::MemPool;
+use crate::{Result, raw};
+
+/// What a pool's memory is doing, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemPoolUsage {
+    /// Allocated to buffers, as they asked for it. Falls when a free is enqueued, not when it is carried out.
+    pub used: u64,
+    /// The most that was used since the last [`reset_peaks`](MemPool::reset_peaks).
+    pub used_high: u64,
+    /// Held by the pool: used, free to be reused, or still waiting for a stream to reach a free.
+    pub reserved: u64,
+    /// The most that was held since the last [`reset_peaks`](MemPool::reset_peaks).
+    pub reserved_high: u64,
+}
+
+/// What a trim achieved, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trimmed {
+    /// Given back to the system.
+    pub released: u64,
+    /// Still held by the pool. What is held beyond what is used and what was to be kept waits for streams to reach
+    /// enqueued frees, or shares a page with memory in use.
+    pub reserved: u64,
+    /// Still allocated to buffers.
+    pub used: u64,
+}
+
+impl MemPool {
+    /// What the pool's memory is doing. The four figures are read one after the other; other threads may come between.
+    ///
+    /// # Errors
+    /// Whatever the driver answers.
+    #[doc(alias = "CU_MEMPOOL_ATTR_USED_MEM_CURRENT")]
+    #[doc(alias = "CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT")]
+    #[doc(alias = "cuMemPoolGetAttribute")]
+    pub fn usage(&self) -> Result<MemPoolUsage> {
+        self.relaxed(|| {
+            Ok(MemPoolUsage {
+                used: self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?,
+                used_high: self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH)?,
+                reserved: self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?,
+                reserved_high: self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)?,
+            })
+        })
+    }
+
+    /// Lets the two high-water marks of [`usage`](Self::usage) start anew from what is used and held now.
+    ///
+    /// # Errors
+    /// Whatever the driver answers.
+    #[doc(alias = "CU_MEMPOOL_ATTR_USED_MEM_HIGH")]
+    #[doc(alias = "cuMemPoolSetAttribute")]
+    pub fn reset_peaks(&self) -> Result<()> {
+        self.relaxed(|| {
+            self.set_bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)?;
+            self.set_bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0)
+        })
+    }
+
+    /// How many bytes the pool may keep when a stream, event or context is synchronised.
+    ///
+    /// # Errors
+    /// Whatever the driver answers.
+    #[doc(alias = "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD")]
+    #[doc(alias = "cuMemPoolGetAttribute")]
+    pub fn release_threshold(&self) -> Result<u64> {
+        self.relaxed(|| self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD))
+    }
+
+    /// Sets how many bytes the pool may keep when a stream, event or context is synchronised. The default pool and
+    /// borrowed ones belong to others too, who then keep as much.
+    ///
+    /// # Errors
+    /// Whatever the driver answers.
+    #[doc(alias = "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD")]
+    #[doc(alias = "cuMemPoolSetAttribute")]
+    pub fn set_release_threshold(&self, bytes: u64) -> Result<()> {
+        self.relaxed(|| self.set_bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, bytes))
+    }
+
+    /// Gives memory that is free back to the system until the pool holds no more than `keep` bytes, or all the rest is
+    /// in use. Frees that a stream has yet to reach are not free memory: synchronise first to give that back too.
+    ///
+    /// # Errors
+    /// Whatever the driver answers.
+    #[doc(alias = "cuMemPoolTrimTo")]
+    pub fn trim_to(&self, keep: usize) -> Result<Trimmed> {
+        self.relaxed(|| {
+            let before = self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
+            // SAFETY: the pool is borrowed, hence live.
+            unsafe { raw::mem_pool::mem_pool_trim_to(self.driver().functions(), self.as_raw(), keep)? };
+            let reserved = self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
+            let used = self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
+            // Another thread may have made the pool grow meanwhile.
+            Ok(Trimmed { released: before.saturating_sub(reserved), reserved, used })
+        })
+    }
+
+    fn relaxed<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        raw::stream::relaxed(self.driver().functions(), work)
+    }
+
+    fn bytes(&self, attribute: CUmemPool_attribute) -> Result<u64> {
+        // SAFETY: the pool is borrowed, hence live; callers pass attributes that count bytes, which are `cuuint64_t`.
+        unsafe { raw::mem_pool::mem_pool_get_attribute(self.driver().functions(), self.as_raw(), attribute) }
+    }
+
+    fn set_bytes(&self, attribute: CUmemPool_attribute, bytes: u64) -> Result<()> {
+        // SAFETY: as in `bytes`.
+        unsafe { raw::mem_pool::mem_pool_set_attribute(self.driver().functions(), self.as_raw(), attribute, bytes) }
+    }
+
+    fn flag(&self, attribute: CUmemPool_attribute) -> Result<bool> {
+        self.relaxed(|| {
+            // SAFETY: the pool is borrowed, hence live; callers pass the reuse policies, which are `int`.
+            let value: c_int =
+                unsafe { raw::mem_pool::mem_pool_get_attribute(self.driver().functions(), self.as_raw(), attribute)? };
+            Ok(value != 0)
+        })
+    }
+
+    fn set_flag(&self, attribute: CUmemPool_attribute, on: bool) -> Result<()> {
+        self.relaxed(|| {
+            let value = c_int::from(on);
+            // SAFETY: as in `flag`.
+            unsafe { raw::mem_pool::mem_pool_set_attribute(self.driver().functions(), self.as_raw(), attribute, value) }
+        })
+    }
+}
+
+/// The policies by which freed memory may be reused on another stream than that of its free.
+macro_rules! reuse_policies {
+    ($( $(#[$doc:meta])* $name:ident, $set:ident: $attribute:ident; )*) => {
+        impl MemPool { $(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            /// Whatever the driver answers.
+            ///
+            #[doc = concat!("The driver calls it `", stringify!($attribute), "`.")]
+            pub fn $name(&self) -> Result<bool> {
+                self.flag(CUmemPool_attribute::$attribute)
+            }
+
+            #[doc = concat!("Sets [`", stringify!($name), "`](Self::", stringify!($name), ").")]
+            ///
+            /// # Errors
+            /// Whatever the driver answers.
+            ///
+            #[doc = concat!("The driver calls it `", stringify!($attribute), "`.")]
+            pub fn $set(&self, on: bool) -> Result<()> {
+                self.set_flag(CUmemPool_attribute::$attribute, on)
+            }
+        )* }
+    };
+}
+
+reuse_policies! {
+    /// Whether memory may be reused where events show that its free comes before. On by default.
+    reuse_follow_event_dependencies, set_reuse_follow_event_dependencies:
+        CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES;
+    /// Whether memory may be reused once its free happens to be done, although nothing orders the streams. On by
+    /// default; makes the addresses that allocations get depend on timing.
+    reuse_allow_opportunistic, set_reuse_allow_opportunistic: CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC;
+    /// Whether the driver may make a stream wait for another in order to reuse memory. On by default.
+    reuse_allow_internal_dependencies, set_reuse_allow_internal_dependencies:
+        CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+}

@@ -1,0 +1,104 @@
+//! What happens when an allocation does not fit: one attempt to make room, and an error that says what there is.
+
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use cuda_sys::{CUdeviceptr_v2, CUresult};
+
+use super::{MemPool, MemPoolUsage};
+use crate::{Error, MemoryInfo, Result, Stream};
+
+/// An allocation that did not fit, and what there was. What the driver would not say is `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OutOfMemory {
+    /// Bytes asked for.
+    pub requested: usize,
+    /// The pool's own memory, after the rescue.
+    pub usage: Option<MemPoolUsage>,
+    /// The device's memory, after the rescue.
+    pub device: Option<MemoryInfo>,
+    /// What was done to make room.
+    pub rescue: Rescue,
+}
+
+/// What was done to make room for an allocation that did not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rescue {
+    /// Waited for the stream, had the pool give back its free memory, and tried once more.
+    Tried,
+    /// Nothing: the pool is told not to.
+    Off,
+    /// Nothing: the stream is being captured.
+    Capturing,
+    /// Nothing: waiting for the stream failed.
+    WaitFailed,
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "out of memory: {} bytes requested", self.requested)?;
+        match self.usage {
+            Some(usage) => write!(f, "; the pool uses {} of the {} bytes it holds", usage.used, usage.reserved)?,
+            None => write!(f, "; the pool does not say what it holds")?,
+        }
+        match self.device {
+            Some(device) => write!(f, "; the device has {} of {} bytes free", device.free, device.total)?,
+            None => write!(f, "; the device does not say what is free")?,
+        }
+        f.write_str(match self.rescue {
+            Rescue::Tried => "; waiting for the stream and trimming the pool did not help",
+            Rescue::Off => "; no rescue was tried, the pool is told not to",
+            Rescue::Capturing => "; no rescue was tried, the stream is being captured",
+            Rescue::WaitFailed => "; no rescue was tried, waiting for the stream failed",
+        })?;
+        if self.device.is_some_and(|device| device.free > self.requested) {
+            f.write_str("; the pool's own size limit or the process's address space may be what is exhausted")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for OutOfMemory {}
+
+impl MemPool {
+    /// The second half of an allocation that failed with `error`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn rescued(&self, bytes: usize, home: &Stream, error: Error) -> Result<CUdeviceptr_v2> {
+        if error.code() != Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
+            return Err(error);
+        }
+        let rescue = self.make_room(home);
+        if rescue == Rescue::Tried {
+            match self.try_allocate(bytes, home) {
+                Err(error) if error.code() == Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {}
+                answer => return answer,
+            }
+        }
+        Err(Error::OutOfMemory(Box::new(OutOfMemory {
+            requested: bytes,
+            usage: self.usage().ok(),
+            device: if rescue == Rescue::Capturing { None } else { home.context().memory_info().ok() },
+            rescue,
+        })))
+    }
+
+    fn make_room(&self, home: &Stream) -> Rescue {
+        if !self.rescue.load(Ordering::Relaxed) {
+            return Rescue::Off;
+        }
+        // A stream that cannot say is treated as one that must not be disturbed.
+        if home.is_capturing().unwrap_or(true) {
+            return Rescue::Capturing;
+        }
+        if home.synchronize().is_err() {
+            return Rescue::WaitFailed;
+        }
+        // Memory that another size class holds free may be what is missing; a trim that fails has not helped, and
+        // the next attempt says so.
+        let _ = self.trim_to(0);
+        Rescue::Tried
+    }
+}

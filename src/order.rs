@@ -1,0 +1,79 @@
+//! Order between streams: what makes memory of one stream safe to use on another.
+//!
+//! One stream needs none of this. Between two, a fence (an event recorded on one, waited for on the other) is put
+//! before the foreign work and another after it, so that both streams agree on when the memory is whose. No host
+//! thread waits, unless a fence fails: then the host waits in its place, and if that fails too the memory is given up
+//! for lost rather than freed too early.
+
+use crate::{Error, Result, Stream, gate, raw, release};
+
+/// Everything enqueued on `earlier` so far comes before whatever is enqueued on `later` from now on.
+pub(crate) fn fence(earlier: &Stream, later: &Stream) -> Result<()> {
+    earlier.driver().ensure_same(later.driver())?;
+    if earlier.is_same(later) {
+        return Ok(());
+    }
+    let event = earlier.fence_event()?;
+    // One event serves every fence of the stream, from every thread: a wait means the last record before it, and a
+    // later record of the same stream orders after more, never after less.
+    let functions = earlier.driver().functions();
+    // SAFETY: both streams are borrowed, hence live; the event is live as long as its stream, and of its context.
+    unsafe {
+        raw::event::event_record(functions, event, earlier.as_raw())?;
+        raw::stream::stream_wait_event(functions, later.as_raw(), event)
+    }
+}
+
+/// Has `enqueue` put work on `stream` that uses memory whose home is `home`.
+///
+/// On return the work comes after what was on `home` before, and before whatever `home` gets from now on.
+#[inline]
+pub(crate) fn foreign(stream: &Stream, home: &Stream, enqueue: impl FnOnce() -> Result<()>) -> Result<()> {
+    if stream.is_same(home) { enqueue() } else { fenced(stream, home, enqueue) }
+}
+
+fn fenced(stream: &Stream, home: &Stream, enqueue: impl FnOnce() -> Result<()>) -> Result<()> {
+    home.ensure_ordered()?;
+    fence(home, stream)?;
+    // The second fence must not fail for want of an event.
+    stream.fence_event()?;
+    let enqueued = enqueue();
+    // Also after a failure: the driver does not promise that a failed call has enqueued nothing.
+    let returned = give_back(stream, home);
+    enqueued.and(returned)
+}
+
+/// Orders `home` after all that `stream` was given, one way or another; if there is none, gives `home` up.
+fn give_back(stream: &Stream, home: &Stream) -> Result<()> {
+    let Err(error) = fence(stream, home) else { return Ok(()) };
+    if wait_on_host(stream).is_ok() {
+        return Ok(());
+    }
+    home.lose_order();
+    release::report(Err(error.clone()));
+    Err(error)
+}
+
+/// Waits for `stream`, by other means if the first fails.
+pub(crate) fn wait_on_host(stream: &Stream) -> Result<()> {
+    stream.synchronize().or_else(|error| stream.context().synchronize().map_err(|_| error))
+}
+
+impl Stream {
+    /// From now on no memory at home here is freed, since foreign work may still use it.
+    fn lose_order(&self) {
+        self.order_lost.store(true, core::sync::atomic::Ordering::Relaxed);
+        gate::note_order_lost();
+    }
+
+    /// Fails once foreign work on this stream's memory could neither be ordered nor waited for.
+    #[inline(always)]
+    pub(crate) fn ensure_ordered(&self) -> Result<()> {
+        if gate::is_open() { Ok(()) } else { self.check_ordered() }
+    }
+
+    #[cold]
+    fn check_ordered(&self) -> Result<()> {
+        if self.order_lost.load(core::sync::atomic::Ordering::Relaxed) { Err(Error::OrderLost) } else { Ok(()) }
+    }
+}

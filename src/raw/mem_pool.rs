@@ -1,0 +1,55 @@
+//! Memory pools.
+
+use cuda_sys::{CUdevice, CUmemPool_attribute, CUmemPoolProps_v1, CUmemoryPool, Functions};
+
+use super::{call, out};
+use crate::Result;
+
+pub(crate) fn mem_pool_create(functions: &Functions, properties: &CUmemPoolProps_v1) -> Result<CUmemoryPool> {
+    // SAFETY: the driver writes the handle when it answers success.
+    unsafe { out(|pool| call!(functions, cuMemPoolCreate(pool, properties))) }
+}
+
+/// # Safety
+/// `pool` must be live, not a device's default pool, and not be used afterwards. Its allocations may live on.
+pub(crate) unsafe fn mem_pool_destroy(functions: &Functions, pool: CUmemoryPool) -> Result<()> {
+    call!(functions, cuMemPoolDestroy(pool))
+}
+
+/// # Safety
+/// `pool` must be live, and `V` the type that the driver's documentation gives for `attribute`.
+pub(crate) unsafe fn mem_pool_get_attribute<V>(
+    functions: &Functions,
+    pool: CUmemoryPool,
+    attribute: CUmemPool_attribute,
+) -> Result<V> {
+    // SAFETY: the driver writes a value of the attribute's type when it answers success.
+    unsafe { out(|value: *mut V| call!(functions, cuMemPoolGetAttribute(pool, attribute, value.cast()))) }
+}
+
+/// # Safety
+/// `pool` must be live, and `V` the type that the driver's documentation gives for `attribute`.
+pub(crate) unsafe fn mem_pool_set_attribute<V>(
+    functions: &Functions,
+    pool: CUmemoryPool,
+    attribute: CUmemPool_attribute,
+    mut value: V,
+) -> Result<()> {
+    call!(functions, cuMemPoolSetAttribute(pool, attribute, (&raw mut value).cast()))
+}
+
+/// # Safety
+/// `pool` must be live.
+pub(crate) unsafe fn mem_pool_trim_to(functions: &Functions, pool: CUmemoryPool, keep: usize) -> Result<()> {
+    call!(functions, cuMemPoolTrimTo(pool, keep))
+}
+
+pub(crate) fn device_get_default_mem_pool(functions: &Functions, device: CUdevice) -> Result<CUmemoryPool> {
+    // SAFETY: the driver writes the handle when it answers success.
+    unsafe { out(|pool| call!(functions, cuDeviceGetDefaultMemPool?(pool, device))) }
+}
+
+pub(crate) fn device_get_mem_pool(functions: &Functions, device: CUdevice) -> Result<CUmemoryPool> {
+    // SAFETY: the driver writes the handle when it answers success.
+    unsafe { out(|pool| call!(functions, cuDeviceGetMemPool?(pool, device))) }
+}

@@ -1,0 +1,106 @@
+//! Stream-ordered allocation, copies and fills.
+
+use core::ffi::c_void;
+
+use cuda_sys::{CUdeviceptr_v2, CUmemoryPool, CUstream, Functions};
+
+use super::{call, out};
+use crate::Result;
+
+/// # Safety
+/// `pool` and `stream` must be live.
+#[inline(always)]
+pub(crate) unsafe fn mem_alloc_from_pool_async(
+    functions: &Functions,
+    bytes: usize,
+    pool: CUmemoryPool,
+    stream: CUstream,
+) -> Result<CUdeviceptr_v2> {
+    // SAFETY: the driver writes the address when it answers success.
+    unsafe { out(|address| call!(functions, cuMemAllocFromPoolAsync(address, bytes, pool, stream))) }
+}
+
+/// # Safety
+/// `address` must be a live stream-ordered allocation that nothing uses after this point of `stream`'s order, and
+/// `stream` must be live.
+#[inline(always)]
+pub(crate) unsafe fn mem_free_async(functions: &Functions, address: CUdeviceptr_v2, stream: CUstream) -> Result<()> {
+    call!(functions, cuMemFreeAsync(address, stream))
+}
+
+/// # Safety
+/// `destination` must be valid for `bytes` in `stream`'s order, and `source` readable until the copy is done.
+pub(crate) unsafe fn memcpy_htod_async(
+    functions: &Functions,
+    destination: CUdeviceptr_v2,
+    source: *const c_void,
+    bytes: usize,
+    stream: CUstream,
+) -> Result<()> {
+    call!(functions, cuMemcpyHtoDAsync(destination, source, bytes, stream))
+}
+
+/// # Safety
+/// `source` must be valid for `bytes` in `stream`'s order, and `destination` writable, and not looked at, until the
+/// copy is done.
+pub(crate) unsafe fn memcpy_dtoh_async(
+    functions: &Functions,
+    destination: *mut c_void,
+    source: CUdeviceptr_v2,
+    bytes: usize,
+    stream: CUstream,
+) -> Result<()> {
+    call!(functions, cuMemcpyDtoHAsync(destination, source, bytes, stream))
+}
+
+/// # Safety
+/// Both addresses must be valid for `bytes` in `stream`'s order.
+#[inline]
+pub(crate) unsafe fn memcpy_dtod_async(
+    functions: &Functions,
+    destination: CUdeviceptr_v2,
+    source: CUdeviceptr_v2,
+    bytes: usize,
+    stream: CUstream,
+) -> Result<()> {
+    call!(functions, cuMemcpyDtoDAsync(destination, source, bytes, stream))
+}
+
+/// # Safety
+/// `address` must be valid for `count` bytes in `stream`'s order.
+#[inline]
+pub(crate) unsafe fn memset_d8_async(
+    functions: &Functions,
+    address: CUdeviceptr_v2,
+    value: u8,
+    count: usize,
+    stream: CUstream,
+) -> Result<()> {
+    call!(functions, cuMemsetD8Async(address, value, count, stream))
+}
+
+/// # Safety
+/// `address` must be valid for `count` times 2 bytes in `stream`'s order.
+#[inline]
+pub(crate) unsafe fn memset_d16_async(
+    functions: &Functions,
+    address: CUdeviceptr_v2,
+    value: u16,
+    count: usize,
+    stream: CUstream,
+) -> Result<()> {
+    call!(functions, cuMemsetD16Async(address, value, count, stream))
+}
+
+/// # Safety
+/// `address` must be valid for `count` times 4 bytes in `stream`'s order.
+#[inline]
+pub(crate) unsafe fn memset_d32_async(
+    functions: &Functions,
+    address: CUdeviceptr_v2,
+    value: u32,
+    count: usize,
+    stream: CUstream,
+) -> Result<()> {
+    call!(functions, cuMemsetD32Async(address, value, count, stream))
+}

@@ -1,0 +1,111 @@
+//! Streams.
+
+use core::ffi::c_int;
+
+use cuda_sys::{CUevent, CUstream, CUstream_flags_enum, CUstreamCaptureMode, CUstreamCaptureStatus, Functions};
+
+use super::{call, out};
+use crate::{Error, Result, release};
+
+/// # Safety
+/// The current context must be the one that the stream is to belong to.
+pub(crate) unsafe fn stream_create_with_priority(
+    functions: &Functions,
+    flags: CUstream_flags_enum,
+    priority: c_int,
+) -> Result<CUstream> {
+    // SAFETY: the driver writes the handle when it answers success.
+    unsafe { out(|stream| call!(functions, cuStreamCreateWithPriority(stream, flags.0, priority))) }
+}
+
+/// # Safety
+/// `stream` must be live and not be used afterwards.
+pub(crate) unsafe fn stream_destroy(functions: &Functions, stream: CUstream) -> Result<()> {
+    call!(functions, cuStreamDestroy(stream))
+}
+
+/// Whether all work is done.
+///
+/// # Safety
+/// `stream` must be live.
+pub(crate) unsafe fn stream_query(functions: &Functions, stream: CUstream) -> Result<bool> {
+    ready(call!(functions, cuStreamQuery(stream)))
+}
+
+/// # Safety
+/// `stream` must be live.
+#[inline]
+pub(crate) unsafe fn stream_synchronize(functions: &Functions, stream: CUstream) -> Result<()> {
+    call!(functions, cuStreamSynchronize(stream))
+}
+
+/// # Safety
+/// `stream` and `event` must be live.
+pub(crate) unsafe fn stream_wait_event(functions: &Functions, stream: CUstream, event: CUevent) -> Result<()> {
+    call!(functions, cuStreamWaitEvent(stream, event, 0))
+}
+
+/// # Safety
+/// `stream` must be live.
+pub(crate) unsafe fn stream_get_id(functions: &Functions, stream: CUstream) -> Result<u64> {
+    // SAFETY: the driver writes the number when it answers success.
+    unsafe { out(|id| call!(functions, cuStreamGetId?(stream, id))) }
+}
+
+/// # Safety
+/// `stream` must be live.
+pub(crate) unsafe fn stream_get_flags(functions: &Functions, stream: CUstream) -> Result<CUstream_flags_enum> {
+    // SAFETY: the driver writes the flags when it answers success.
+    unsafe { out(|flags| call!(functions, cuStreamGetFlags?(stream, flags))) }.map(CUstream_flags_enum)
+}
+
+/// # Safety
+/// `stream` must be live.
+pub(crate) unsafe fn stream_get_priority(functions: &Functions, stream: CUstream) -> Result<c_int> {
+    // SAFETY: the driver writes the priority when it answers success.
+    unsafe { out(|priority| call!(functions, cuStreamGetPriority?(stream, priority))) }
+}
+
+/// # Safety
+/// `stream` must be live.
+pub(crate) unsafe fn stream_is_capturing(functions: &Functions, stream: CUstream) -> Result<CUstreamCaptureStatus> {
+    // SAFETY: the driver writes the status when it answers success.
+    unsafe { out(|status| call!(functions, cuStreamIsCapturing?(stream, status))) }
+}
+
+/// Runs `work` so that it cannot invalidate somebody's capture in this process.
+///
+/// The driver counts pool attributes, trims and access changes among the calls that are not allowed while another
+/// thread captures in global mode, although they touch no stream. The relaxed mode lifts that for this thread.
+pub(crate) fn relaxed<T>(functions: &Functions, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// Restores the thread's mode, also when `work` unwinds.
+    struct Restore<'a>(&'a Functions, CUstreamCaptureMode);
+    impl Drop for Restore<'_> {
+        fn drop(&mut self) {
+            release::report(exchange(self.0, &mut self.1));
+        }
+    }
+    fn exchange(functions: &Functions, mode: &mut CUstreamCaptureMode) -> Result<()> {
+        call!(functions, cuThreadExchangeStreamCaptureMode?(mode))
+    }
+
+    let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    match exchange(functions, &mut mode) {
+        // A driver without the modes has no capture to spoil.
+        Err(Error::Unsupported(_)) => work(),
+        Err(error) => Err(error),
+        Ok(()) => {
+            let _restore = Restore(functions, mode);
+            work()
+        }
+    }
+}
+
+/// Tells "not yet" from failure.
+pub(super) fn ready(answer: Result<()>) -> Result<bool> {
+    match answer {
+        Ok(()) => Ok(true),
+        Err(error) if error.code() == Some(cuda_sys::CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,117 @@
+//! Copies between host and device, and between device memory of one home or two.
+
+use bytemuck::Pod;
+
+use super::{DeviceSlice, DeviceSliceMut};
+use crate::{Error, Result, order, raw};
+
+impl<T: Pod> DeviceSlice<'_, T> {
+    /// Copies the elements to `destination`, which holds them when this returns. Waits for the home stream.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] and [`Error::StreamCapturing`] before anything is copied; else whatever the driver
+    /// answers, and then `destination` may hold anything.
+    #[doc(alias = "cuMemcpyDtoHAsync")]
+    pub fn copy_to_host(&self, destination: &mut [T]) -> Result<()> {
+        ensure_same_len(destination.len(), self.len())?;
+        if self.byte_len() == 0 {
+            return Ok(());
+        }
+        let home = self.home();
+        home.ensure_ordered()?;
+        home.ensure_not_capturing()?;
+        // SAFETY: the view is valid in its home's order; `destination` is as long, and borrowed until the wait below
+        // has seen the copy done.
+        let copied = unsafe {
+            raw::memory::memcpy_dtoh_async(
+                home.driver().functions(),
+                destination.as_mut_ptr().cast(),
+                self.as_raw(),
+                self.byte_len(),
+                home.as_raw(),
+            )
+        };
+        let waited = order::wait_on_host(home);
+        copied.and(waited)
+    }
+
+    /// Copies the elements into a new vector. Waits for the home stream.
+    ///
+    /// # Errors
+    /// As [`copy_to_host`](Self::copy_to_host); [`Error::SizeOverflow`] if the host has no room for them.
+    pub fn to_vec(&self) -> Result<Vec<T>> {
+        let mut elements = Vec::new();
+        elements
+            .try_reserve_exact(self.len())
+            .map_err(|_| Error::SizeOverflow { len: self.len(), size: size_of::<T>() })?;
+        elements.resize(self.len(), T::zeroed());
+        self.copy_to_host(&mut elements)?;
+        Ok(elements)
+    }
+}
+
+impl<T: Pod> DeviceSliceMut<'_, T> {
+    /// Copies `source` to the device, in the home stream's order. When this returns the source has been read, and may
+    /// be changed or freed, whatever kind of memory it is.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] and [`Error::StreamCapturing`] before anything is copied; else whatever the driver
+    /// answers.
+    #[doc(alias = "cuMemcpyHtoDAsync")]
+    pub fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
+        ensure_same_len(self.len(), source.len())?;
+        if self.byte_len() == 0 {
+            return Ok(());
+        }
+        let home = self.home();
+        home.ensure_ordered()?;
+        home.ensure_not_capturing()?;
+        // SAFETY: the view is valid and exclusive in its home's order; `source` is as long, and borrowed until the
+        // wait below has seen the copy done.
+        let copied = unsafe {
+            raw::memory::memcpy_htod_async(
+                home.driver().functions(),
+                self.as_raw(),
+                source.as_ptr().cast(),
+                self.byte_len(),
+                home.as_raw(),
+            )
+        };
+        // The driver may read the source after the call returns: it does for pinned and registered memory.
+        let waited = order::wait_on_host(home);
+        copied.and(waited)
+    }
+
+    /// Copies `source` here, on this memory's home stream. If the source is at home on another stream, this one first
+    /// waits for that, and that then for the copy; the host waits for neither.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`] and [`Error::DriverMismatch`] before anything is enqueued; else whatever the driver
+    /// answers.
+    #[doc(alias = "cuMemcpyDtoDAsync")]
+    #[inline]
+    pub fn copy_from(&mut self, source: DeviceSlice<'_, T>) -> Result<()> {
+        ensure_same_len(self.len(), source.len())?;
+        if self.byte_len() == 0 {
+            return Ok(());
+        }
+        let home = self.home();
+        home.ensure_ordered()?;
+        // SAFETY: both views are valid in their homes' orders, and `foreign` makes this home agree with the source's;
+        // they are of the same length, and the exclusive one shares no byte with the other.
+        order::foreign(home, source.home(), || unsafe {
+            raw::memory::memcpy_dtod_async(
+                home.driver().functions(),
+                self.as_raw(),
+                source.as_raw(),
+                self.byte_len(),
+                home.as_raw(),
+            )
+        })
+    }
+}
+
+#[inline]
+fn ensure_same_len(destination: usize, source_len: usize) -> Result<()> {
+    if destination == source_len { Ok(()) } else { Err(Error::LengthMismatch { destination, source_len }) }
+}
