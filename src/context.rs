@@ -1,25 +1,37 @@
 //! Contexts: a device's primary one, shared with the CUDA runtime and everything built on it.
 
-use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::Deref};
+use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::Deref, ptr};
+use std::sync::Arc;
 
 use cuda_sys::CUcontext;
 
-use crate::{Device, Driver, Error, Result, raw, release};
+use crate::{Device, Driver, Error, Result, raw, release, staging::Staging};
 
-/// One retain of a device's primary context.
+/// A retain of a device's primary context, shared by whatever was made in it.
 ///
 /// The context exists as long as anything in the process retains it; every [`Stream`](crate::Stream) and
-/// [`Event`](crate::Event) does. Nothing here asks the caller to make a context current, and no call leaves another
-/// one current than it found.
+/// [`Event`](crate::Event) holds on to the one it was made with. Nothing here asks the caller to make a context
+/// current, and no call leaves another one current than it found.
 pub struct Context {
-    raw: CUcontext,
-    device: Device,
+    shared: Arc<Shared>,
 }
 
+struct Shared {
+    raw: CUcontext,
+    device: Device,
+    /// Freed before the context can go.
+    staging: Staging,
+    /// `None` if somebody else keeps the context alive.
+    retain: Option<Retain>,
+}
+
+/// One retain, owed back to the driver.
+struct Retain(Device);
+
 // SAFETY: a context handle may be used from every thread, and the driver does its own locking.
-unsafe impl Send for Context {}
+unsafe impl Send for Shared {}
 // SAFETY: as above.
-unsafe impl Sync for Context {}
+unsafe impl Sync for Shared {}
 
 impl Device {
     /// Retains the device's primary context, creating it if nobody has yet (some 100 ms).
@@ -29,7 +41,8 @@ impl Device {
     #[doc(alias = "cuDevicePrimaryCtxRetain")]
     pub fn primary_context(self) -> Result<Context> {
         let raw = raw::context::device_primary_ctx_retain(self.driver().functions(), self.as_raw())?;
-        Ok(Context { raw, device: self })
+        // SAFETY: the retain was just made.
+        Ok(unsafe { Context::from_raw(self, raw) })
     }
 }
 
@@ -37,14 +50,22 @@ impl Context {
     /// The driver's handle.
     #[must_use]
     #[inline]
-    pub const fn as_raw(&self) -> CUcontext {
-        self.raw
+    pub fn as_raw(&self) -> CUcontext {
+        self.shared.raw
     }
 
-    /// Gives the retain up to the caller, who owes the driver one `cuDevicePrimaryCtxRelease`.
-    #[must_use = "the context stays retained"]
-    pub fn into_raw(self) -> CUcontext {
-        ManuallyDrop::new(self).raw
+    /// Gives the caller a retain in place of this value; the driver is owed one `cuDevicePrimaryCtxRelease` for it.
+    ///
+    /// # Errors
+    /// Whatever the driver answers; [`Error::NotPrimary`] for a borrowed context that is not the device's primary one.
+    #[doc(alias = "cuDevicePrimaryCtxRetain")]
+    pub fn into_raw(self) -> Result<CUcontext> {
+        let again = raw::context::device_primary_ctx_retain(self.driver().functions(), self.device().as_raw())?;
+        if again == self.as_raw() {
+            return Ok(again);
+        }
+        drop(Retain(self.device()));
+        Err(Error::NotPrimary)
     }
 
     /// Takes over one retain of `device`'s primary context `raw`.
@@ -52,31 +73,38 @@ impl Context {
     /// # Safety
     /// `raw` must be the primary context of `device`, and the caller must own the retain.
     #[must_use]
-    pub const unsafe fn from_raw(device: Device, raw: CUcontext) -> Self {
-        Self { raw, device }
+    pub unsafe fn from_raw(device: Device, raw: CUcontext) -> Self {
+        Self::with_retain(device, raw, Some(Retain(device)))
+    }
+
+    fn with_retain(device: Device, raw: CUcontext, retain: Option<Retain>) -> Self {
+        Self { shared: Arc::new(Shared { raw, device, staging: Staging::new(), retain }) }
     }
 
     /// The context's device.
     #[must_use]
     #[inline]
-    pub const fn device(&self) -> Device {
-        self.device
+    pub fn device(&self) -> Device {
+        self.shared.device
     }
 
     /// The driver it belongs to.
     #[must_use]
     #[inline]
-    pub const fn driver(&self) -> Driver {
-        self.device.driver()
+    pub fn driver(&self) -> Driver {
+        self.shared.device.driver()
     }
 
-    /// Retains the context once more.
+    /// A second owner of the context; no driver call, unless this one is borrowed.
     ///
     /// # Errors
     /// [`Error::NotPrimary`] for a borrowed context that is not the device's primary one: only that can be shared.
     pub fn try_clone(&self) -> Result<Self> {
-        let again = self.device.primary_context()?;
-        if again.raw == self.raw { Ok(again) } else { Err(Error::NotPrimary) }
+        if self.shared.retain.is_some() {
+            return Ok(Self { shared: Arc::clone(&self.shared) });
+        }
+        let again = self.device().primary_context()?;
+        if again.as_raw() == self.as_raw() { Ok(again) } else { Err(Error::NotPrimary) }
     }
 
     /// The memory of the context's device in bytes.
@@ -115,34 +143,47 @@ impl Context {
     #[doc(alias = "cuCtxPushCurrent")]
     #[doc(alias = "cuCtxPopCurrent")]
     pub fn with_current<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        // SAFETY: `raw` is live: this value's retain keeps it, and only `drop` and `into_raw` end that.
-        unsafe { raw::context::with_current(self.driver().functions(), self.raw, work) }
+        // SAFETY: the context is live: the retain, or who lent it, keeps it for as long as this value exists.
+        unsafe { raw::context::with_current(self.driver().functions(), self.as_raw(), work) }
     }
 
-    /// A second value for the same retain, which must not outlive it and must never be dropped.
+    /// The pinned memory through which copies of this context pass.
+    pub(crate) fn staging(&self) -> &Staging {
+        &self.shared.staging
+    }
+
+    /// A second value for the same share, which must not outlive it and must never be dropped.
     pub(crate) const fn alias(&self) -> ManuallyDrop<Self> {
-        ManuallyDrop::new(Self { raw: self.raw, device: self.device })
+        // SAFETY: the copy is never dropped, so it takes no part in the counting.
+        ManuallyDrop::new(Self { shared: unsafe { ptr::read(&raw const self.shared) } })
     }
 }
 
-impl Drop for Context {
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: the context is live: the retain is given up after this.
+        unsafe { self.staging.free(self.device.driver().functions(), self.raw) };
+    }
+}
+
+impl Drop for Retain {
     fn drop(&mut self) {
         // SAFETY: this value owns one retain and ends here.
         release::report(unsafe {
-            raw::context::device_primary_ctx_release(self.driver().functions(), self.device.as_raw())
+            raw::context::device_primary_ctx_release(self.0.driver().functions(), self.0.as_raw())
         });
     }
 }
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("raw", &self.raw).field("device", &self.device.as_raw()).finish()
+        f.debug_struct("Context").field("raw", &self.as_raw()).field("device", &self.device().as_raw()).finish()
     }
 }
 
 /// A context that somebody else keeps alive for `'a`; derefs to [`Context`].
 pub struct ContextRef<'a> {
-    context: ManuallyDrop<Context>,
+    context: Context,
     _owner: PhantomData<&'a Context>,
 }
 
@@ -153,8 +194,8 @@ impl ContextRef<'_> {
     /// # Safety
     /// `raw` must be a context of `device`, and live for all of `'a`.
     #[must_use]
-    pub const unsafe fn borrow_raw(device: Device, raw: CUcontext) -> Self {
-        Self { context: ManuallyDrop::new(Context { raw, device }), _owner: PhantomData }
+    pub unsafe fn borrow_raw(device: Device, raw: CUcontext) -> Self {
+        Self { context: Context::with_retain(device, raw, None), _owner: PhantomData }
     }
 }
 

@@ -84,6 +84,13 @@ pub enum Error {
         /// Size of an element of the new type, in bytes.
         size: usize,
     },
+    /// No page-locked host memory is to be had. That can run out far below what the host has free (limits of the
+    /// system, of a container, or of Windows), and says nothing about device memory.
+    #[error("{bytes} bytes of page-locked host memory cannot be had")]
+    HostMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
     /// Two objects belong to different drivers (a real one and a simulated one, say).
     #[error("objects of two different drivers cannot be used together")]
     DriverMismatch,

@@ -19,10 +19,12 @@ use crate::{Context, Driver, Error, Event, Result, order, raw, release};
 
 /// A stream: work enqueued on it runs in order.
 ///
-/// It keeps its context alive. It may be shared between threads; what each enqueues is then ordered as the calls
+/// It shares its context. It may be shared between threads; what each enqueues is then ordered as the calls
 /// happened. Destroying a stream does not wait: work still on it runs to its end.
 pub struct Stream {
     raw: CUstream,
+    /// The context's, kept here for the calls that cost little.
+    driver: Driver,
     context: ManuallyDrop<Context>,
     /// Made when another stream first has to wait for this one.
     fence: OnceLock<CUevent>,
@@ -96,8 +98,13 @@ impl Stream {
     /// `raw` must be a live stream that was created in `context` (not one of the default streams), and the caller
     /// must own it.
     #[must_use]
-    pub const unsafe fn from_raw_parts(raw: CUstream, context: Context) -> Self {
-        Self { raw, context: ManuallyDrop::new(context), fence: OnceLock::new(), order_lost: AtomicBool::new(false) }
+    pub unsafe fn from_raw_parts(raw: CUstream, context: Context) -> Self {
+        Self::new_in(raw, ManuallyDrop::new(context))
+    }
+
+    fn new_in(raw: CUstream, context: ManuallyDrop<Context>) -> Self {
+        let driver = context.driver();
+        Self { raw, driver, context, fence: OnceLock::new(), order_lost: AtomicBool::new(false) }
     }
 
     /// The stream's context.
@@ -110,8 +117,8 @@ impl Stream {
     /// The driver it belongs to.
     #[must_use]
     #[inline]
-    pub fn driver(&self) -> Driver {
-        self.context.driver()
+    pub const fn driver(&self) -> Driver {
+        self.driver
     }
 
     /// Whether both are the same stream of the same driver.
@@ -272,10 +279,8 @@ impl<'a> StreamRef<'a> {
     /// `raw` must be a stream that was created in `context` (not one of the default streams, whose meaning depends on
     /// the calling thread), and live for all of `'a`.
     #[must_use]
-    pub const unsafe fn borrow_raw(context: &'a Context, raw: CUstream) -> Self {
-        let stream =
-            Stream { raw, context: context.alias(), fence: OnceLock::new(), order_lost: AtomicBool::new(false) };
-        Self { stream: ManuallyDrop::new(stream), _owner: PhantomData }
+    pub unsafe fn borrow_raw(context: &'a Context, raw: CUstream) -> Self {
+        Self { stream: ManuallyDrop::new(Stream::new_in(raw, context.alias())), _owner: PhantomData }
     }
 }
 

@@ -293,3 +293,74 @@ fn keep(object: SharedObject, library: Library) -> &'static Library {
     kept.push((identity, library));
     library
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a4_the_versioned_name_comes_first_and_the_wsl_folder_before_the_plain_name() {
+        assert_eq!(CANDIDATES, ["libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "libcuda.so"]);
+    }
+
+    #[test]
+    fn an_empty_variable_chooses_nothing() {
+        assert_eq!(override_from(None), None);
+        assert_eq!(override_from(Some("".into())), None);
+        assert_eq!(override_from(Some("libcuda.so".into())), Some("libcuda.so".into()));
+    }
+
+    #[test]
+    fn a3_only_folders_named_stubs_are_stubs_folders() {
+        let refused = |path: &str| refuse_stubs_folder(Some(Path::new(path))).is_err();
+        assert!(refused("/usr/local/cuda/lib64/stubs/libcuda.so"));
+        assert!(refused("/opt/stubs/x86_64/libcuda.so.1"));
+        assert!(!refused("/opt/stubs-not/libcuda.so.1"));
+        assert!(!refused("/opt/lib/stubs"));
+        assert_eq!(refuse_stubs_folder(None), Ok(()));
+    }
+
+    #[test]
+    fn a_driver_that_answers_nonsense_is_refused() {
+        unsafe extern "C" fn negative(version: *mut c_int) -> CUresult {
+            // SAFETY: `version` passes a place of its own.
+            unsafe { version.write(-1) };
+            CUresult::CUDA_SUCCESS
+        }
+        unsafe extern "C" fn unknown(_version: *mut c_int) -> CUresult {
+            CUresult(0xffff_ffff)
+        }
+        // SAFETY: both functions have the signature of `cuDriverGetVersion`.
+        let answers = unsafe { [version(negative as *mut c_void), version(unknown as *mut c_void)] };
+        let code = CUresult(0xffff_ffff);
+        assert_eq!(answers, [Ok(0), Err(Reason::Refused { call: "cuDriverGetVersion", code })]);
+    }
+
+    #[test]
+    fn either_look_up_may_say_missing_by_code_or_by_null() {
+        unsafe extern "C" fn code(
+            _: *const core::ffi::c_char,
+            function: *mut *mut c_void,
+            _: c_int,
+            _: u64,
+        ) -> CUresult {
+            // SAFETY: the loader passes a place of its own. What is left there by a call that fails means nothing.
+            unsafe { function.write(ptr::dangling_mut()) };
+            CUresult::CUDA_ERROR_NOT_FOUND
+        }
+        unsafe extern "C" fn null(
+            _: *const core::ffi::c_char,
+            function: *mut *mut c_void,
+            _: c_int,
+            _: u64,
+            _: *mut CUdriverProcAddressQueryResult,
+        ) -> CUresult {
+            // SAFETY: the loader passes a place of its own.
+            unsafe { function.write(ptr::null_mut()) };
+            CUresult::CUDA_SUCCESS
+        }
+        assert!(Door::V1(code).address(Symbol::cuInit).is_null());
+        assert!(Door::V2(null).address(Symbol::cuInit).is_null());
+    }
+}

@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 
 use super::{DeviceSlice, DeviceSliceMut};
-use crate::{Error, Result, order, raw};
+use crate::{Error, Result, order, raw, staging};
 
 impl<T: Pod> DeviceSlice<'_, T> {
     /// Copies the elements to `destination`, which holds them when this returns. Waits for the home stream.
@@ -20,19 +20,8 @@ impl<T: Pod> DeviceSlice<'_, T> {
         let home = self.home();
         home.ensure_ordered()?;
         home.ensure_not_capturing()?;
-        // SAFETY: the view is valid in its home's order; `destination` is as long, and borrowed until the wait below
-        // has seen the copy done.
-        let copied = unsafe {
-            raw::memory::memcpy_dtoh_async(
-                home.driver().functions(),
-                destination.as_mut_ptr().cast(),
-                self.as_raw(),
-                self.byte_len(),
-                home.as_raw(),
-            )
-        };
-        let waited = order::wait_on_host(home);
-        copied.and(waited)
+        // SAFETY: the view is valid in its home's order, for as many bytes.
+        unsafe { staging::copy_to_host(home, self.as_raw(), bytemuck::cast_slice_mut(destination)) }
     }
 
     /// Copies the elements into a new vector. Waits for the home stream.
@@ -66,20 +55,8 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
         let home = self.home();
         home.ensure_ordered()?;
         home.ensure_not_capturing()?;
-        // SAFETY: the view is valid and exclusive in its home's order; `source` is as long, and borrowed until the
-        // wait below has seen the copy done.
-        let copied = unsafe {
-            raw::memory::memcpy_htod_async(
-                home.driver().functions(),
-                self.as_raw(),
-                source.as_ptr().cast(),
-                self.byte_len(),
-                home.as_raw(),
-            )
-        };
-        // The driver may read the source after the call returns: it does for pinned and registered memory.
-        let waited = order::wait_on_host(home);
-        copied.and(waited)
+        // SAFETY: the view is valid and exclusive in its home's order, for as many bytes.
+        unsafe { staging::copy_from_host(home, self.as_raw(), bytemuck::cast_slice(source)) }
     }
 
     /// Copies `source` here, on this memory's home stream. If the source is at home on another stream, this one first

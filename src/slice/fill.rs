@@ -23,10 +23,10 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
         const {
             assert!(matches!(size_of::<T>(), 0 | 1 | 2 | 4), "`fill` takes elements of 1, 2 or 4 bytes");
         }
-        match bytemuck::bytes_of(&value) {
-            &[a] => self.set(u8::from_ne_bytes([a]), raw::memory::memset_d8_async),
-            &[a, b] => self.set(u16::from_ne_bytes([a, b]), raw::memory::memset_d16_async),
-            &[a, b, c, d] => self.set(u32::from_ne_bytes([a, b, c, d]), raw::memory::memset_d32_async),
+        match *bytemuck::bytes_of(&value) {
+            [a] => self.set(u8::from_ne_bytes([a]), raw::memory::memset_d8_async),
+            [a, b] => self.set(u16::from_ne_bytes([a, b]), raw::memory::memset_d16_async),
+            [a, b, c, d] => self.set(u32::from_ne_bytes([a, b, c, d]), raw::memory::memset_d32_async),
             _ => Ok(()),
         }
     }

@@ -188,7 +188,7 @@ pub(crate) fn cast_len<T, U>(address: CUdeviceptr_v2, len: usize) -> Result<usiz
 
 /// Whether `address` is a multiple of `align`.
 pub(crate) const fn is_aligned(address: CUdeviceptr_v2, align: usize) -> bool {
-    address % align as u64 == 0
+    address.is_multiple_of(align as u64)
 }
 
 /// The address of element `index`, which is at most one past the end.

@@ -1,0 +1,23 @@
+//! Page-locked host memory.
+
+use core::ffi::c_void;
+
+use cuda_sys::Functions;
+
+use super::{call, out};
+use crate::Result;
+
+/// Page-locked memory of `bytes` bytes, cached as ordinary memory is.
+///
+/// # Safety
+/// The current context must be the one that is to own the memory.
+pub(crate) unsafe fn mem_host_alloc(functions: &Functions, bytes: usize) -> Result<*mut c_void> {
+    // SAFETY: the driver writes the address when it answers success.
+    unsafe { out(|address| call!(functions, cuMemHostAlloc?(address, bytes, cuda_sys::CU_MEMHOSTALLOC_PORTABLE))) }
+}
+
+/// # Safety
+/// `address` must come from [`mem_host_alloc`], and not be used afterwards by anybody.
+pub(crate) unsafe fn mem_free_host(functions: &Functions, address: *mut c_void) -> Result<()> {
+    call!(functions, cuMemFreeHost?(address))
+}
