@@ -11,6 +11,7 @@ fn main() {
 }
 
 #[cfg(feature = "bindgen")]
+#[allow(clippy::expect_used, reason = "a build script fails by panicking")]
 mod generate {
     use std::{env, fmt::Write as _, fs, path::PathBuf};
 

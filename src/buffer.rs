@@ -224,7 +224,7 @@ impl<T, S: StreamHandle> Buffer<T, S> {
         home.ensure_ordered()?;
         // SAFETY: the buffer owns the allocation, which was made or ordered on this stream, as was all its use; the
         // caller says that this is its end.
-        unsafe { raw::memory::mem_free_async(home.driver().functions(), self.address, home.as_raw()) }
+        Ok(unsafe { raw::memory::mem_free_async(home.driver().functions(), self.address, home.as_raw()) }?)
     }
 }
 

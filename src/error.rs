@@ -135,10 +135,6 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         self.code().and_then(CUresult::hint)
     }
-
-    pub(crate) fn driver(call: Symbol, code: NonZero<u32>) -> Self {
-        Self::Driver(DriverError { code, call })
-    }
 }
 
 impl From<DriverError> for Error {
@@ -155,6 +151,10 @@ pub struct DriverError {
 }
 
 impl DriverError {
+    pub(crate) const fn new(call: Symbol, code: NonZero<u32>) -> Self {
+        Self { code, call }
+    }
+
     /// The driver's code; may be one that is newer than this crate.
     #[must_use]
     pub const fn code(self) -> CUresult {

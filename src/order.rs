@@ -5,6 +5,8 @@
 //! thread waits, unless a fence fails: then the host waits in its place, and if that fails too the memory is given up
 //! for lost rather than freed too early.
 
+use core::sync::atomic::Ordering;
+
 use crate::{Error, Result, Stream, gate, raw, release};
 
 /// Everything enqueued on `earlier` so far comes before whatever is enqueued on `later` from now on.
@@ -62,11 +64,11 @@ pub(crate) fn wait_on_host(stream: &Stream) -> Result<()> {
 impl Stream {
     /// From now on no memory at home here is freed, since foreign work may still use it.
     fn lose_order(&self) {
-        self.order_lost.store(true, core::sync::atomic::Ordering::Relaxed);
+        self.order_lost.store(true, Ordering::Relaxed);
         gate::note_order_lost();
     }
 
-    /// Fails once foreign work on this stream's memory could neither be ordered nor waited for.
+    /// Fails in a forked child, and once foreign work on this stream's memory could neither be ordered nor waited for.
     #[inline(always)]
     pub(crate) fn ensure_ordered(&self) -> Result<()> {
         if gate::is_open() { Ok(()) } else { self.check_ordered() }
@@ -74,6 +76,7 @@ impl Stream {
 
     #[cold]
     fn check_ordered(&self) -> Result<()> {
-        if self.order_lost.load(core::sync::atomic::Ordering::Relaxed) { Err(Error::OrderLost) } else { Ok(()) }
+        gate::check()?;
+        if self.order_lost.load(Ordering::Relaxed) { Err(Error::OrderLost) } else { Ok(()) }
     }
 }

@@ -50,6 +50,7 @@ pub(crate) fn report(result: Result<()>) {
 }
 
 #[cold]
+#[inline(never)]
 fn note(error: Error) {
     let gone =
         matches!(error.code(), Some(CUresult::CUDA_ERROR_DEINITIALIZED | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED));

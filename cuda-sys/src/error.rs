@@ -6,11 +6,13 @@ use std::{
     sync::Arc,
 };
 
-use crate::{
-    bindings::CUresult,
-    functions::Symbol,
-    loader::{DRIVER_LIBRARY_VARIABLE, OLDEST_VERSION},
-};
+use crate::{bindings::CUresult, functions::Symbol};
+
+/// The environment variable that names the driver's library, for [`load`](crate::load) to try instead of searching.
+pub const DRIVER_LIBRARY_VARIABLE: &str = "CUPOOL_DRIVER_LIBRARY";
+
+/// The oldest driver that can be used: CUDA 11.3, the first that gives out functions by version.
+pub(crate) const OLDEST_VERSION: u32 = 11030;
 
 /// No candidate turned out to be a driver that can be used.
 ///

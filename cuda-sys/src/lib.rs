@@ -41,6 +41,11 @@ mod result_names {
 }
 
 pub use bindings::*;
-pub use error::{Attempt, LoadError, Reason};
+pub use error::{Attempt, DRIVER_LIBRARY_VARIABLE, LoadError, Reason};
 pub use functions::{Functions, Need, Symbol};
-pub use loader::{DRIVER_LIBRARY_VARIABLE, Library, load, load_first, load_from};
+pub use loader::{Library, load, load_first, load_from};
+
+/// The examples in the README compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

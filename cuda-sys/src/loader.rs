@@ -21,16 +21,10 @@ use crate::{
         CUdriverProcAddressQueryResult, CUresult, PFN_cuDriverGetVersion_v2020, PFN_cuGetProcAddress_v11030,
         PFN_cuGetProcAddress_v12000,
     },
-    error::{Attempt, LoadError, Reason},
+    error::{Attempt, DRIVER_LIBRARY_VARIABLE, LoadError, OLDEST_VERSION, Reason},
     functions::{Functions, Pfn, Symbol},
     shared_object::{SharedObject, file_at, file_of},
 };
-
-/// The environment variable that names the driver's library, for [`load`] to try instead of searching.
-pub const DRIVER_LIBRARY_VARIABLE: &str = "CUPOOL_DRIVER_LIBRARY";
-
-/// The oldest driver that can be used: CUDA 11.3, the first that gives out functions by version.
-pub(crate) const OLDEST_VERSION: u32 = 11030;
 
 /// What drivers are called, in the order in which they are tried. The plain `libcuda.so` comes last because a stub
 /// has that name and a driver offers the other one too.

@@ -20,7 +20,7 @@ use cuda_sys::{
 pub use attribute::{MemPoolUsage, Trimmed};
 pub use out_of_memory::{OutOfMemory, Rescue};
 
-use crate::{Buffer, Device, Driver, Result, Stream, StreamHandle, buffer, raw, release};
+use crate::{Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, gate, raw, release};
 
 /// A memory pool of our own, on one device.
 ///
@@ -204,17 +204,18 @@ impl MemPool {
 
     #[inline(always)]
     fn allocate(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2> {
+        gate::check()?;
         self.driver().ensure_same(home.driver())?;
         match self.try_allocate(bytes, home) {
+            Ok(address) => Ok(address),
             Err(error) => self.rescued(bytes, home, error),
-            allocated => allocated,
         }
     }
 
     /// One driver call.
     #[inline(always)]
-    fn try_allocate(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2> {
-        // SAFETY: both are borrowed, hence live, and of one driver.
+    fn try_allocate(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2, DriverError> {
+        // SAFETY: both are borrowed, hence live, and of one driver; `allocate` has asked the gate.
         unsafe { raw::memory::mem_alloc_from_pool_async(home.driver().functions(), bytes, self.raw, home.as_raw()) }
     }
 }

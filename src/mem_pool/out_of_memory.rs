@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use cuda_sys::{CUdeviceptr_v2, CUresult};
 
 use super::{MemPool, MemPoolUsage};
-use crate::{Error, MemoryInfo, Result, Stream};
+use crate::{DriverError, Error, MemoryInfo, Result, Stream};
 
 /// An allocation that did not fit, and what there was. What the driver would not say is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,18 +63,18 @@ impl fmt::Display for OutOfMemory {
 impl std::error::Error for OutOfMemory {}
 
 impl MemPool {
-    /// The second half of an allocation that failed with `error`.
+    /// The second half of an allocation that was refused.
     #[cold]
     #[inline(never)]
-    pub(super) fn rescued(&self, bytes: usize, home: &Stream, error: Error) -> Result<CUdeviceptr_v2> {
-        if error.code() != Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) {
-            return Err(error);
+    pub(super) fn rescued(&self, bytes: usize, home: &Stream, error: DriverError) -> Result<CUdeviceptr_v2> {
+        if error.code() != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return Err(error.into());
         }
         let rescue = self.make_room(home);
         if rescue == Rescue::Tried {
             match self.try_allocate(bytes, home) {
-                Err(error) if error.code() == Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {}
-                answer => return answer,
+                Err(error) if error.code() == CUresult::CUDA_ERROR_OUT_OF_MEMORY => {}
+                answer => return Ok(answer?),
             }
         }
         Err(Error::OutOfMemory(Box::new(OutOfMemory {

@@ -5,27 +5,31 @@ use core::ffi::c_void;
 use cuda_sys::{CUdeviceptr_v2, CUmemoryPool, CUstream, Functions};
 
 use super::{call, out};
-use crate::Result;
+use crate::{DriverError, Result};
 
 /// # Safety
-/// `pool` and `stream` must be live.
+/// `pool` and `stream` must be live, and the gate open.
 #[inline(always)]
 pub(crate) unsafe fn mem_alloc_from_pool_async(
     functions: &Functions,
     bytes: usize,
     pool: CUmemoryPool,
     stream: CUstream,
-) -> Result<CUdeviceptr_v2> {
+) -> Result<CUdeviceptr_v2, DriverError> {
     // SAFETY: the driver writes the address when it answers success.
-    unsafe { out(|address| call!(functions, cuMemAllocFromPoolAsync(address, bytes, pool, stream))) }
+    unsafe { out(|address| call!(open functions, cuMemAllocFromPoolAsync(address, bytes, pool, stream))) }
 }
 
 /// # Safety
 /// `address` must be a live stream-ordered allocation that nothing uses after this point of `stream`'s order, and
-/// `stream` must be live.
+/// `stream` must be live. The gate must be open.
 #[inline(always)]
-pub(crate) unsafe fn mem_free_async(functions: &Functions, address: CUdeviceptr_v2, stream: CUstream) -> Result<()> {
-    call!(functions, cuMemFreeAsync(address, stream))
+pub(crate) unsafe fn mem_free_async(
+    functions: &Functions,
+    address: CUdeviceptr_v2,
+    stream: CUstream,
+) -> Result<(), DriverError> {
+    call!(open functions, cuMemFreeAsync(address, stream))
 }
 
 /// # Safety

@@ -18,18 +18,19 @@ use core::{mem::MaybeUninit, num::NonZero};
 
 use cuda_sys::{CUresult, Symbol};
 
-use crate::{Error, Result};
+use crate::DriverError;
 
 /// Calls one row of a function table: `call!(functions, cuX(…))` a required one, `call!(functions, cuX?(…))` one that
-/// the driver may lack.
+/// the driver may lack, `call!(open functions, cuX(…))` a required one after the caller has asked the gate.
 macro_rules! call {
+    (open $functions:expr, $symbol:ident($($argument:expr),* $(,)?)) => {{
+        // SAFETY: the function that holds this call passes its caller's promises on to the driver.
+        let code = unsafe { ($functions.$symbol)($($argument),*) };
+        $crate::raw::check(cuda_sys::Symbol::$symbol, code)
+    }};
     ($functions:expr, $symbol:ident($($argument:expr),* $(,)?)) => {
         match $crate::gate::check() {
-            Ok(()) => {
-                // SAFETY: the function that holds this call passes its caller's promises on to the driver.
-                let code = unsafe { ($functions.$symbol)($($argument),*) };
-                $crate::raw::check(cuda_sys::Symbol::$symbol, code)
-            }
+            Ok(()) => $crate::raw::call!(open $functions, $symbol($($argument),*)).map_err($crate::Error::Driver),
             Err(error) => Err(error),
         }
     };
@@ -40,26 +41,20 @@ macro_rules! call {
             (Ok(()), Some(entry)) => {
                 // SAFETY: the function that holds this call passes its caller's promises on to the driver.
                 let code = unsafe { entry($($argument),*) };
-                $crate::raw::check(cuda_sys::Symbol::$symbol, code)
+                $crate::raw::check(cuda_sys::Symbol::$symbol, code).map_err($crate::Error::Driver)
             }
         }
     };
 }
 use call;
 
-/// Turns a code into a result.
+/// Turns a code into a result. Success is the code 0 there too, so that asking costs one comparison.
 #[inline(always)]
-fn check(call: Symbol, code: CUresult) -> Result<()> {
+fn check(call: Symbol, code: CUresult) -> Result<(), DriverError> {
     match NonZero::new(code.0) {
         None => Ok(()),
-        Some(code) => Err(failed(call, code)),
+        Some(code) => Err(DriverError::new(call, code)),
     }
-}
-
-#[cold]
-#[inline(never)]
-fn failed(call: Symbol, code: NonZero<u32>) -> Error {
-    Error::driver(call, code)
 }
 
 /// Runs `call` with a place for its out-parameter and takes the value it left there.
@@ -67,9 +62,11 @@ fn failed(call: Symbol, code: NonZero<u32>) -> Error {
 /// # Safety
 /// `call` must write a whole `T` whenever it returns `Ok`.
 #[inline(always)]
-unsafe fn out<T>(call: impl FnOnce(*mut T) -> Result<()>) -> Result<T> {
+unsafe fn out<T, E>(call: impl FnOnce(*mut T) -> Result<(), E>) -> Result<T, E> {
     let mut value = MaybeUninit::uninit();
     call(value.as_mut_ptr())?;
     // SAFETY: the call succeeded, and the caller says that it then wrote the value.
     Ok(unsafe { value.assume_init() })
 }
+
+const _: () = assert!(size_of::<Result<(), DriverError>>() == 8);
