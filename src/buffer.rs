@@ -1,6 +1,6 @@
 //! Buffers: owned device memory, freed in stream order when dropped.
 
-use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::RangeBounds, ptr};
+use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::RangeBounds, ptr, sync::atomic::AtomicUsize};
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -22,9 +22,12 @@ use crate::{
 /// with the home stream.
 pub struct Buffer<T, S: StreamHandle = Arc<Stream>> {
     /// 0 if nothing was allocated because there is nothing to hold.
-    address: CUdeviceptr_v2,
-    len: usize,
+    pub(crate) address: CUdeviceptr_v2,
+    pub(crate) len: usize,
     stream: S,
+    /// Shared loans to other streams that have not been returned. Once the buffer can be used exclusively, these are
+    /// loans that were forgotten.
+    pub(crate) lent: AtomicUsize,
     _elements: PhantomData<T>,
 }
 
@@ -38,14 +41,15 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     #[must_use]
     #[inline]
     pub const unsafe fn from_raw_parts(address: CUdeviceptr_v2, len: usize, stream: S) -> Self {
-        Self { address, len, stream, _elements: PhantomData }
+        Self { address, len, stream, lent: AtomicUsize::new(0), _elements: PhantomData }
     }
 
     /// Gives up the allocation: its address, its number of elements and its home stream. The address is 0 if there
     /// is nothing to free.
     #[must_use = "the memory stays allocated"]
     #[inline]
-    pub fn into_raw_parts(self) -> (CUdeviceptr_v2, usize, S) {
+    pub fn into_raw_parts(mut self) -> (CUdeviceptr_v2, usize, S) {
+        self.give_up_if_lent();
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is never used or dropped again.
         (this.address, this.len, unsafe { ptr::read(&raw const this.stream) })
@@ -122,6 +126,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     #[must_use]
     #[inline]
     pub fn as_mut_slice(&mut self) -> DeviceSliceMut<'_, T> {
+        self.give_up_if_lent();
         // SAFETY: the buffer owns the memory and is borrowed exclusively for as long as the view lives.
         unsafe { DeviceSliceMut::from_raw_parts(self.address, self.len, self.stream.stream()) }
     }
@@ -200,7 +205,8 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     /// # Errors
     /// [`Error::Misaligned`] or [`Error::UnevenCast`] if they are not whole, aligned elements of it, with the buffer
     /// as it was.
-    pub fn cast<U: Pod>(self) -> Result<Buffer<U, S>, (Error, Self)> {
+    pub fn cast<U: Pod>(mut self) -> Result<Buffer<U, S>, (Error, Self)> {
+        self.give_up_if_lent();
         match cast_len::<T, U>(self.address, self.len) {
             Ok(len) => {
                 let (address, _, stream) = self.into_raw_parts();
@@ -213,10 +219,27 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
 }
 
 impl<T, S: StreamHandle> Buffer<T, S> {
+    /// Whether a loan was forgotten: nothing orders what the other stream does, so the memory is not to be touched.
+    #[inline(always)]
+    pub(crate) fn give_up_if_lent(&mut self) {
+        if *self.lent.get_mut() != 0 {
+            self.give_up();
+        }
+    }
+
+    /// Leaks the memory; the buffer is empty from now on.
+    #[cold]
+    fn give_up(&mut self) {
+        (self.address, self.len) = (0, 0);
+        *self.lent.get_mut() = 0;
+        release::report(Err(Error::LoanForgotten));
+    }
+
     /// # Safety
     /// At most once for a buffer, and the memory must not be used afterwards.
     #[inline(always)]
     unsafe fn release(&mut self) -> Result<()> {
+        self.give_up_if_lent();
         if self.address == 0 {
             return Ok(());
         }

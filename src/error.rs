@@ -84,6 +84,9 @@ pub enum Error {
         /// Size of an element of the new type, in bytes.
         size: usize,
     },
+    /// A loan to another stream was forgotten, so nothing orders what that stream does with the memory. It is leaked.
+    #[error("a buffer's loan to another stream was forgotten; its memory is given up")]
+    LoanForgotten,
     /// No page-locked host memory is to be had. That can run out far below what the host has free (limits of the
     /// system, of a container, or of Windows), and says nothing about device memory.
     #[error("{bytes} bytes of page-locked host memory cannot be had")]

@@ -1,5 +1,41 @@
-//! CUDA's stream-ordered memory for Rust: pools, streams, events, RAII buffers and copies.
-#![doc = include_str!("../README.md")]
+//! CUDA's stream-ordered memory for Rust: pools, streams, events, RAII buffers and copies, at the cost of the driver
+//! call.
+//!
+//! ```
+//! use cupool::{Buffer, Driver, MemPool, Stream};
+//!
+//! # fn main() -> cupool::Result<()> {
+//! # let simulator = cupool_sim::Simulator::new();
+//! # let load = || unsafe { Driver::from_functions(simulator.functions()) };
+//! # /*
+//! let driver = Driver::load()?;
+//! # */
+//! # let driver = load();
+//! let context = driver.device(0)?.primary_context()?;
+//! let stream = Stream::new(&context)?;
+//! let pool = MemPool::new(&context.device())?;
+//!
+//! let mut x: Buffer<f32, &Stream> = pool.alloc(3, &stream)?;
+//! x.copy_from_host(&[1.0, 2.0, 3.0])?;
+//! x.slice_mut(1..)?.fill(0.5)?;
+//! assert_eq!(x.to_vec()?, [1.0, 0.5, 0.5]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is safe, and why
+//!
+//! A [`Buffer`] has a *home stream*, the one it was allocated on; everything done with it is enqueued there, its
+//! release included. Work that touches memory of two homes is fenced on both sides. So safe code cannot make the
+//! device use memory that is not allocated at that point of stream order, whatever is dropped when. Elements are plain
+//! data ([`bytemuck::Pod`]), so memory that was never written can be read. What is done with raw handles and addresses
+//! ([`Buffer::as_raw`], [`Stream::as_raw`]) is the caller's to order.
+//!
+//! # What this crate does not do
+//!
+//! It makes no context current behind the caller's back, waits for nothing in `Drop`, never changes the process's
+//! default pool, and makes no driver call in `Debug` or `Display`.
+
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]
@@ -14,6 +50,8 @@ mod error;
 mod event;
 #[allow(unsafe_code)]
 mod gate;
+#[allow(unsafe_code)]
+mod lend;
 #[allow(unsafe_code)]
 mod mem_pool;
 #[allow(unsafe_code)]
@@ -38,6 +76,7 @@ pub use device::{Device, Uuid};
 pub use driver::Driver;
 pub use error::{DriverError, Error, LoadFailure, Result};
 pub use event::{Event, EventRef, TimedEvent};
+pub use lend::{Loan, SharedLoan};
 pub use mem_pool::{MemPool, MemPoolProperties, MemPoolRef, MemPoolUsage, OutOfMemory, Rescue, Trimmed};
 pub use release::{recent_release_failures, release_failures, set_release_hook};
 pub use slice::{DeviceSlice, DeviceSliceMut};

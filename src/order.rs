@@ -41,19 +41,19 @@ fn fenced(stream: &Stream, home: &Stream, enqueue: impl FnOnce() -> Result<()>) 
     stream.fence_event()?;
     let enqueued = enqueue();
     // Also after a failure: the driver does not promise that a failed call has enqueued nothing.
-    let returned = give_back(stream, home);
+    let returned = give_back(stream, home).inspect_err(|_| home.lose_order());
     enqueued.and(returned)
 }
 
-/// Orders `home` after all that `stream` was given, one way or another; if there is none, gives `home` up.
-fn give_back(stream: &Stream, home: &Stream) -> Result<()> {
-    let Err(error) = fence(stream, home) else { return Ok(()) };
-    if wait_on_host(stream).is_ok() {
-        return Ok(());
-    }
-    home.lose_order();
-    release::report(Err(error.clone()));
-    Err(error)
+/// Orders `home` after all that `stream` was given, one way or another. If there is none, that is reported, and the
+/// memory must be given up.
+pub(crate) fn give_back(stream: &Stream, home: &Stream) -> Result<()> {
+    fence(stream, home).or_else(|error| {
+        wait_on_host(stream).map_err(|_| {
+            release::report(Err(error.clone()));
+            error
+        })
+    })
 }
 
 /// Waits for `stream`, by other means if the first fails.

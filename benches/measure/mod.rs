@@ -4,18 +4,18 @@ use std::time::Instant;
 
 /// What two ways cost, and how they compare.
 #[derive(Clone, Copy, Debug)]
-pub struct Compared {
+pub(crate) struct Compared {
     /// Median nanoseconds of the first way.
-    pub first_ns: f64,
+    pub(crate) first_ns: f64,
     /// Median nanoseconds of the second way.
-    pub second_ns: f64,
+    pub(crate) second_ns: f64,
     /// Median over the batches of second / first, taken within each pair of batches.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
 }
 
 /// Runs `batches` pairs of batches of `iterations` calls each. Which way goes first alternates; `drain` runs outside
 /// the clock, after every batch.
-pub fn compare(
+pub(crate) fn compare(
     batches: usize,
     iterations: u32,
     mut first: impl FnMut(),
@@ -56,7 +56,7 @@ fn batch_ns(iterations: u32, work: &mut impl FnMut(), drain: &mut impl FnMut()) 
 }
 
 /// The middle value; NaN of none.
-pub fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,0 +1,143 @@
+//! Lending a buffer to another stream: to one exclusively, to several for reading, or for good.
+//!
+//! A loan's stream first waits for the home stream; when the loan ends, the home stream waits for it. The host waits
+//! for neither. A loan that is forgotten (`mem::forget`) leaves nothing that orders the other stream's work, so the
+//! memory is leaked then: the buffer is found empty.
+
+use core::sync::atomic::Ordering;
+
+use bytemuck::Pod;
+use cuda_sys::CUdeviceptr_v2;
+
+use crate::{Buffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream, StreamHandle, order};
+
+impl<T: Pod, S: StreamHandle> Buffer<T, S> {
+    /// Lends the buffer to `stream` for exclusive use, until the loan is dropped.
+    ///
+    /// # Errors
+    /// Whatever the driver answers; [`Error::DriverMismatch`]. The buffer is as it was then.
+    #[doc(alias = "cuStreamWaitEvent")]
+    pub fn on<'a>(&'a mut self, stream: &'a Stream) -> Result<Loan<'a, T, S>> {
+        self.give_up_if_lent();
+        self.home().ensure_ordered()?;
+        order::fence(self.home(), stream)?;
+        let (address, len) = (self.address, self.len);
+        // What is forgotten is not freed.
+        (self.address, self.len) = (0, 0);
+        Ok(Loan { buffer: self, address, len, stream })
+    }
+
+    /// Lends the buffer to `stream` for reading, until the loan is dropped. There can be several such loans at once,
+    /// and the buffer can be read on its home stream meanwhile.
+    ///
+    /// # Errors
+    /// As [`on`](Self::on).
+    #[doc(alias = "cuStreamWaitEvent")]
+    pub fn read_on<'a>(&'a self, stream: &'a Stream) -> Result<SharedLoan<'a, T, S>> {
+        self.home().ensure_ordered()?;
+        order::fence(self.home(), stream)?;
+        self.lent.fetch_add(1, Ordering::Relaxed);
+        Ok(SharedLoan { buffer: self, stream })
+    }
+
+    /// Makes `stream` the buffer's home: it waits for the old one, which is not needed any more. The buffer comes back
+    /// as it was if that fails.
+    ///
+    /// # Errors
+    /// As [`on`](Self::on).
+    #[doc(alias = "cuStreamWaitEvent")]
+    pub fn move_to<R: StreamHandle>(mut self, stream: R) -> Result<Buffer<T, R>, (Error, Self)> {
+        self.give_up_if_lent();
+        let home = self.home();
+        if let Err(error) = home.ensure_ordered().and_then(|()| order::fence(home, stream.stream())) {
+            return Err((error, self));
+        }
+        let (address, len, _) = self.into_raw_parts();
+        // SAFETY: the same allocation; all its use so far comes before what the new home gets from now on.
+        Ok(unsafe { Buffer::from_raw_parts(address, len, stream) })
+    }
+}
+
+/// A buffer in the hands of another stream, exclusively. Dropping it gives the buffer back.
+#[derive(Debug)]
+pub struct Loan<'a, T: Pod, S: StreamHandle> {
+    /// Empty for as long as the loan lasts.
+    buffer: &'a mut Buffer<T, S>,
+    address: CUdeviceptr_v2,
+    len: usize,
+    stream: &'a Stream,
+}
+
+impl<T: Pod, S: StreamHandle> Loan<'_, T, S> {
+    /// Number of elements.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no element.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The device address of the first element, to be used in the order of the loan's stream.
+    #[must_use]
+    pub const fn as_raw(&self) -> CUdeviceptr_v2 {
+        self.address
+    }
+
+    /// A shared view, at home on the loan's stream.
+    #[must_use]
+    pub const fn as_slice(&self) -> DeviceSlice<'_, T> {
+        // SAFETY: the buffer's memory, which this stream may use for as long as the loan lasts.
+        unsafe { DeviceSlice::from_raw_parts(self.address, self.len, self.stream) }
+    }
+
+    /// An exclusive view, at home on the loan's stream.
+    #[must_use]
+    pub const fn as_mut_slice(&mut self) -> DeviceSliceMut<'_, T> {
+        // SAFETY: the buffer's memory, which this stream alone may use for as long as the loan lasts.
+        unsafe { DeviceSliceMut::from_raw_parts(self.address, self.len, self.stream) }
+    }
+}
+
+impl<T: Pod, S: StreamHandle> Drop for Loan<'_, T, S> {
+    fn drop(&mut self) {
+        // If that fails it is reported there, and the buffer stays empty: its memory is leaked.
+        if self.stream.ensure_ordered().is_ok() && order::give_back(self.stream, self.buffer.home()).is_ok() {
+            (self.buffer.address, self.buffer.len) = (self.address, self.len);
+        }
+    }
+}
+
+/// A buffer that another stream may read. Dropping it ends the loan.
+#[derive(Debug)]
+pub struct SharedLoan<'a, T: Pod, S: StreamHandle> {
+    buffer: &'a Buffer<T, S>,
+    stream: &'a Stream,
+}
+
+impl<T: Pod, S: StreamHandle> SharedLoan<'_, T, S> {
+    /// The device address of the first element, to be read in the order of the loan's stream.
+    #[must_use]
+    pub const fn as_raw(&self) -> CUdeviceptr_v2 {
+        self.buffer.as_raw()
+    }
+
+    /// A shared view, at home on the loan's stream.
+    #[must_use]
+    pub const fn as_slice(&self) -> DeviceSlice<'_, T> {
+        // SAFETY: the buffer's memory, which this stream may read for as long as the loan lasts.
+        unsafe { DeviceSlice::from_raw_parts(self.buffer.as_raw(), self.buffer.len(), self.stream) }
+    }
+}
+
+impl<T: Pod, S: StreamHandle> Drop for SharedLoan<'_, T, S> {
+    fn drop(&mut self) {
+        // A loan that cannot be ended counts on: the buffer is given up when it is next used exclusively.
+        if self.stream.ensure_ordered().is_ok() && order::give_back(self.stream, self.buffer.home()).is_ok() {
+            self.buffer.lent.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Children of a process that had initialised CUDA. They run in copies of this process, so this is a binary of its
+//! own, and what a child finds out is its exit code.
+#![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "in a test's own functions, as in its `#[test]` functions, a surprise ends the test"
+)]
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::Command,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use cupool::{Context, Driver, Error, Event, MemPool, MemPoolProperties, Stream, TimedEvent, release_failures};
+use cupool_sim::Simulator;
+
+/// Forks one child at a time, with no other test's thread at work: only the forking thread exists in the child.
+static FORKING: Mutex<()> = Mutex::new(());
+
+/// Runs `child` in a forked child; it must return true.
+fn in_child(child: impl FnOnce() -> bool) {
+    // SAFETY: the child runs only this crate's code and the simulated driver's, with no other thread at work when it
+    // was forked, and ends without returning into the test harness.
+    match unsafe { libc::fork() } {
+        -1 => panic!("fork failed: {}", std::io::Error::last_os_error()),
+        0 => {
+            let passed = catch_unwind(AssertUnwindSafe(child));
+            let code = match passed {
+                Ok(true) => 0,
+                Ok(false) => 1,
+                Err(_) => 2,
+            };
+            // SAFETY: ends the child, and runs nothing of the parent's on the way.
+            unsafe { libc::_exit(code) }
+        }
+        pid => {
+            let mut status = 0;
+            // SAFETY: the child is ours, and the call writes one status.
+            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+            assert!(libc::WIFEXITED(status), "the child was killed by signal {}", libc::WTERMSIG(status));
+            assert_eq!(libc::WEXITSTATUS(status), 0, "1: an answer was wrong, 2: the child panicked");
+        }
+    }
+}
+
+struct Objects {
+    context: Context,
+    pool: MemPool,
+    stream: Arc<Stream>,
+    event: TimedEvent,
+}
+
+fn objects(driver: Driver) -> Objects {
+    let device = driver.device(0).unwrap();
+    let context = device.primary_context().unwrap();
+    let properties = MemPoolProperties { max_size: 64 << 20, ..MemPoolProperties::default() };
+    let pool = MemPool::with_properties(&device, &properties).unwrap();
+    let stream = Arc::new(Stream::new(&context).unwrap());
+    let event = TimedEvent::new(&context).unwrap();
+    Objects { context, pool, stream, event }
+}
+
+/// The driver that `CUPOOL_TEST_DRIVER` names, and the simulator if it is one.
+fn driver() -> (Driver, Option<Simulator>) {
+    match std::env::var("CUPOOL_TEST_DRIVER").as_deref() {
+        Ok("real") => (Driver::load().unwrap(), None),
+        _ => {
+            let simulator = Simulator::new();
+            // SAFETY: every entry behaves as the driver's.
+            (unsafe { Driver::from_functions(simulator.functions()) }, Some(simulator))
+        }
+    }
+}
+
+#[test]
+fn a11_in_a_forked_child_every_call_says_so_and_every_drop_is_silent() {
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, simulator) = driver();
+    let Objects { context, pool, stream, event } = objects(driver);
+    let device = context.device();
+    let mut buffer = pool.alloc_zeroed::<u32, _>(100, Arc::clone(&stream)).unwrap();
+    let second = pool.alloc_zeroed::<u32, _>(100, Arc::new(Stream::new(&context).unwrap())).unwrap();
+    buffer.copy_from(second.as_slice()).unwrap();
+    let calls = || simulator.as_ref().map_or(0, Simulator::call_count);
+    let before = calls();
+    let failures = release_failures();
+    in_child(|| {
+        let forked = Error::ForkedAfterInit;
+        let answers = [
+            driver.init().err(),
+            driver.version().err(),
+            driver.device_count().err(),
+            driver.device(0).err(),
+            device.name().err(),
+            device.primary_context().err(),
+            context.synchronize().err(),
+            context.memory_info().err(),
+            stream.synchronize().err(),
+            stream.query().err(),
+            stream.wait_for(second.home()).err(),
+            event.record(&stream).err(),
+            event.query().err(),
+            event.synchronize().err(),
+            event.elapsed_ms_since(&event).err(),
+            MemPool::new(&device).err(),
+            Stream::new(&context).err(),
+            Event::new(&context).err(),
+            pool.usage().err(),
+            pool.trim_to(0).err(),
+            pool.alloc::<u8, _>(100, &*stream).err(),
+            pool.alloc_zeroed::<u8, _>(100, &*stream).err(),
+            buffer.fill(1).err(),
+            buffer.copy_from_host(&[1; 100]).err(),
+            buffer.copy_to_host(&mut [1; 100]).err(),
+            buffer.copy_from(second.as_slice()).err(),
+            buffer.free().err(),
+        ];
+        let all_forked = answers.iter().all(|answer| answer.as_ref() == Some(&forked));
+        drop((second, event, stream, pool, context));
+        all_forked && calls() == before && release_failures() == failures
+    });
+    // The child's copies were its own. The parent has dropped its objects by now, and they were released.
+    if let Some(simulator) = &simulator {
+        let live = simulator.live();
+        assert_eq!((live.allocations, live.streams, live.events, live.pools, live.primary_retains), (0, 0, 0, 0, 0));
+        assert_eq!(simulator.findings(), []);
+    }
+}
+
+#[test]
+fn a11_the_parent_goes_on_as_before() {
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, _simulator) = driver();
+    let Objects { context, pool, stream, event } = objects(driver);
+    let mut buffer = pool.alloc_zeroed::<u32, _>(100, Arc::clone(&stream)).unwrap();
+    in_child(|| stream.synchronize() == Err(Error::ForkedAfterInit));
+    buffer.fill(5).unwrap();
+    event.record(&stream).unwrap();
+    assert_eq!(buffer.to_vec().unwrap(), [5; 100]);
+    context.synchronize().unwrap();
+}
+
+#[test]
+fn a11_no_elements_need_no_driver_in_the_child_either() {
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, _simulator) = driver();
+    let Objects { pool, stream, .. } = objects(driver);
+    in_child(|| pool.alloc::<u32, _>(0, &*stream).is_ok_and(|none| none.free().is_ok()));
+}
+
+#[test]
+fn a11_a_childs_child_is_one_too() {
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, _simulator) = driver();
+    let Objects { stream, .. } = objects(driver);
+    in_child(|| {
+        in_child(|| stream.synchronize() == Err(Error::ForkedAfterInit));
+        true
+    });
+}
+
+#[test]
+fn a11_starting_another_program_is_fine() {
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, _simulator) = driver();
+    let Objects { stream, .. } = objects(driver);
+    assert!(Command::new("true").status().unwrap().success());
+    stream.synchronize().unwrap();
+}
