@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cuda_sys::CUcontext;
 
-use crate::{Device, Driver, Error, Result, raw, release, staging::Staging};
+use crate::{Device, Driver, Error, Result, host::Parked, raw, release, staging::Staging};
 
 /// A retain of a device's primary context, shared by whatever was made in it.
 ///
@@ -21,6 +21,8 @@ struct Shared {
     device: Device,
     /// Freed before the context can go.
     staging: Staging,
+    /// Likewise.
+    parked: Parked,
     /// `None` if somebody else keeps the context alive.
     retain: Option<Retain>,
 }
@@ -78,7 +80,7 @@ impl Context {
     }
 
     fn with_retain(device: Device, raw: CUcontext, retain: Option<Retain>) -> Self {
-        Self { shared: Arc::new(Shared { raw, device, staging: Staging::new(), retain }) }
+        Self { shared: Arc::new(Shared { raw, device, staging: Staging::new(), parked: Parked::new(), retain }) }
     }
 
     /// The context's device.
@@ -152,6 +154,11 @@ impl Context {
         &self.shared.staging
     }
 
+    /// Pinned memory that was dropped before the device was done with it.
+    pub(crate) fn parked(&self) -> &Parked {
+        &self.shared.parked
+    }
+
     /// A second value for the same share, which must not outlive it and must never be dropped.
     pub(crate) const fn alias(&self) -> ManuallyDrop<Self> {
         // SAFETY: the copy is never dropped, so it takes no part in the counting.
@@ -161,8 +168,12 @@ impl Context {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        let functions = self.device.driver().functions();
         // SAFETY: the context is live: the retain is given up after this.
-        unsafe { self.staging.free(self.device.driver().functions(), self.raw) };
+        unsafe {
+            self.staging.free(functions, self.raw);
+            self.parked.free(functions, self.raw);
+        }
     }
 }
 

@@ -51,6 +51,8 @@ mod event;
 #[allow(unsafe_code)]
 mod gate;
 #[allow(unsafe_code)]
+mod host;
+#[allow(unsafe_code)]
 mod lend;
 #[allow(unsafe_code)]
 mod mem_pool;
@@ -76,6 +78,7 @@ pub use device::{Device, Uuid};
 pub use driver::Driver;
 pub use error::{DriverError, Error, LoadFailure, Result};
 pub use event::{Event, EventRef, TimedEvent};
+pub use host::{PinnedBuffer, Registered};
 pub use lend::{Loan, SharedLoan};
 pub use mem_pool::{MemPool, MemPoolProperties, MemPoolRef, MemPoolUsage, OutOfMemory, Rescue, Trimmed};
 pub use release::{recent_release_failures, release_failures, set_release_hook};

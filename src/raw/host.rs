@@ -21,3 +21,18 @@ pub(crate) unsafe fn mem_host_alloc(functions: &Functions, bytes: usize) -> Resu
 pub(crate) unsafe fn mem_free_host(functions: &Functions, address: *mut c_void) -> Result<()> {
     call!(functions, cuMemFreeHost?(address))
 }
+
+/// Makes `bytes` bytes at `address` page-locked where they are.
+///
+/// # Safety
+/// The memory must be live, and stay so until it is unregistered. The current context must be the one that is to know
+/// of it.
+pub(crate) unsafe fn mem_host_register(functions: &Functions, address: *mut c_void, bytes: usize) -> Result<()> {
+    call!(functions, cuMemHostRegister?(address, bytes, cuda_sys::CU_MEMHOSTREGISTER_PORTABLE))
+}
+
+/// # Safety
+/// `address` must be registered by [`mem_host_register`].
+pub(crate) unsafe fn mem_host_unregister(functions: &Functions, address: *mut c_void) -> Result<()> {
+    call!(functions, cuMemHostUnregister?(address))
+}

@@ -89,6 +89,6 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
 }
 
 #[inline]
-fn ensure_same_len(destination: usize, source_len: usize) -> Result<()> {
+pub(crate) fn ensure_same_len(destination: usize, source_len: usize) -> Result<()> {
     if destination == source_len { Ok(()) } else { Err(Error::LengthMismatch { destination, source_len }) }
 }

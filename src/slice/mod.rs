@@ -12,6 +12,8 @@ use core::{
 use bytemuck::Pod;
 use cuda_sys::CUdeviceptr_v2;
 
+pub(crate) use copy::ensure_same_len;
+
 use crate::{Error, Result, Stream};
 
 /// A shared view of `len` elements in device memory, with the stream on which they are at home.

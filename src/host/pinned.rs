@@ -1,0 +1,289 @@
+//! Owned page-locked memory, and the copies that go on after the call.
+
+use core::{fmt, mem::ManuallyDrop, ptr::NonNull, slice};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytemuck::Pod;
+use cuda_sys::CUevent_flags_enum;
+
+use super::parked::{self, Pinned};
+use crate::{
+    Context, DeviceSlice, DeviceSliceMut, Error, Result, Stream, order, raw, release,
+    slice::{byte_len, ensure_same_len},
+};
+
+/// `len` elements of page-locked host memory, for copies that do not keep the host waiting.
+///
+/// [`DeviceSliceMut::copy_from_pinned`] and [`DeviceSlice::copy_to_pinned`] return at once. To look at the elements is to
+/// wait for just the copies of this buffer that make it necessary: [`as_slice`](Self::as_slice) for those that write
+/// it, [`as_mut_slice`](Self::as_mut_slice) for those that read it too. A buffer that is dropped in the middle of a copy
+/// stays allocated until the copy is done; `Drop` does not wait for it.
+///
+/// The memory is ordinary, cached memory, as fast for the host as any.
+pub struct PinnedBuffer<T> {
+    memory: NonNull<T>,
+    len: usize,
+    /// `None` where there is nothing to hold.
+    owned: Option<Owned>,
+}
+
+struct Owned {
+    pinned: ManuallyDrop<Pinned>,
+    context: Context,
+    pending: Mutex<Pending>,
+}
+
+/// Copies that may not be done. The event marks the last of them, which comes after the others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pending {
+    Nothing,
+    /// The device reads the memory.
+    Reads,
+    /// The device writes the memory.
+    Writes,
+    /// The device may use the memory, and nothing marks the end of it.
+    Lost,
+}
+
+// SAFETY: the memory is owned like a `Vec<T>`, and what the device does with it is behind the lock.
+unsafe impl<T: Send> Send for PinnedBuffer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
+
+impl<T: Pod> PinnedBuffer<T> {
+    /// Allocates `len` elements, all zero.
+    ///
+    /// # Errors
+    /// [`Error::HostMemory`] if so much cannot be page-locked; [`Error::SizeOverflow`] before any call; else whatever
+    /// the driver answers.
+    #[doc(alias = "cuMemHostAlloc")]
+    #[doc(alias = "cuMemAllocHost")]
+    pub fn new(context: &Context, len: usize) -> Result<Self> {
+        let bytes = byte_len::<T>(len)?;
+        if bytes == 0 {
+            return Ok(Self { memory: NonNull::dangling(), len, owned: None });
+        }
+        if bytes > isize::MAX.unsigned_abs() {
+            return Err(Error::SizeOverflow { len, size: size_of::<T>() });
+        }
+        let context = context.try_clone()?;
+        context.sweep_parked();
+        let pinned = context.make_pinned(bytes)?;
+        let memory = NonNull::new(pinned.address.cast::<T>()).ok_or(Error::HostMemory { bytes })?;
+        // SAFETY: fresh memory of so many bytes, aligned to a page; zero bytes are valid elements.
+        unsafe { memory.write_bytes(0, len) };
+        let pending = Mutex::new(Pending::Nothing);
+        Ok(Self { memory, len, owned: Some(Owned { pinned: ManuallyDrop::new(pinned), context, pending }) })
+    }
+
+    /// Allocates as many elements as `elements`, and copies them.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn from_slice(context: &Context, elements: &[T]) -> Result<Self> {
+        let mut buffer = Self::new(context, elements.len())?;
+        buffer.as_mut_slice()?.copy_from_slice(elements);
+        Ok(buffer)
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no element.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The host address, which the device can use too.
+    #[must_use]
+    pub const fn as_raw(&self) -> *mut T {
+        self.memory.as_ptr()
+    }
+
+    /// The elements, after waiting for copies that still write them.
+    ///
+    /// # Errors
+    /// Whatever the driver answers to the wait; see [`Error::is_sticky`].
+    #[doc(alias = "cuEventSynchronize")]
+    pub fn as_slice(&self) -> Result<&[T]> {
+        if let Some(owned) = &self.owned
+            && *owned.pending() != Pending::Reads
+        {
+            owned.wait()?;
+        }
+        // SAFETY: the buffer owns so many valid elements. The device does not write them: a copy that does needs the
+        // buffer exclusively, so none can begin while the slice is borrowed, and those that had begun are done.
+        Ok(unsafe { slice::from_raw_parts(self.memory.as_ptr(), self.len) })
+    }
+
+    /// The elements, after waiting for all copies of this buffer.
+    ///
+    /// # Errors
+    /// As [`as_slice`](Self::as_slice).
+    #[doc(alias = "cuEventSynchronize")]
+    pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
+        if let Some(owned) = &self.owned {
+            owned.wait()?;
+        }
+        // SAFETY: the buffer owns so many valid elements, is borrowed exclusively, and the device is done with it.
+        Ok(unsafe { slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) })
+    }
+}
+
+impl<T: Pod> DeviceSliceMut<'_, T> {
+    /// Enqueues a copy of `source` to the device, in the home stream's order, and returns.
+    ///
+    /// # Errors
+    /// [`Error::LengthMismatch`], [`Error::StreamCapturing`] and [`Error::DriverMismatch`] before anything is enqueued;
+    /// else whatever the driver answers.
+    #[doc(alias = "cuMemcpyHtoDAsync")]
+    pub fn copy_from_pinned(&mut self, source: &PinnedBuffer<T>) -> Result<()> {
+        ensure_same_len(self.len(), source.len())?;
+        let Some(owned) = &source.owned else { return Ok(()) };
+        let (address, bytes) = (self.as_raw(), self.byte_len());
+        // SAFETY: the view is valid and exclusive in its home's order; the pinned memory is as long, and `enqueue`
+        // keeps it until the copy is done.
+        owned.enqueue(self.home(), Pending::Reads, |functions, stream| unsafe {
+            raw::memory::memcpy_htod_async(functions, address, source.memory.as_ptr().cast(), bytes, stream)
+        })
+    }
+}
+
+impl<T: Pod> DeviceSlice<'_, T> {
+    /// Enqueues a copy to `destination`, in the home stream's order, and returns.
+    ///
+    /// # Errors
+    /// As [`copy_from_pinned`](DeviceSliceMut::copy_from_pinned).
+    #[doc(alias = "cuMemcpyDtoHAsync")]
+    pub fn copy_to_pinned(&self, destination: &mut PinnedBuffer<T>) -> Result<()> {
+        ensure_same_len(destination.len(), self.len())?;
+        let Some(owned) = &destination.owned else { return Ok(()) };
+        // SAFETY: the view is valid in its home's order; the pinned memory is as long, borrowed exclusively, and
+        // `enqueue` keeps it and hides it until the copy is done.
+        owned.enqueue(self.home(), Pending::Writes, |functions, stream| unsafe {
+            raw::memory::memcpy_dtoh_async(
+                functions,
+                destination.memory.as_ptr().cast(),
+                self.as_raw(),
+                self.byte_len(),
+                stream,
+            )
+        })
+    }
+}
+
+impl Owned {
+    fn pending(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `copy` put on `stream`, after the copies of this memory that are pending, and marks its end.
+    fn enqueue(
+        &self,
+        stream: &Stream,
+        uses: Pending,
+        copy: impl FnOnce(&cuda_sys::Functions, cuda_sys::CUstream) -> Result<()>,
+    ) -> Result<()> {
+        stream.driver().ensure_same(self.context.driver())?;
+        stream.ensure_ordered()?;
+        stream.ensure_not_capturing()?;
+        let functions = stream.driver().functions();
+        let mut pending = self.pending();
+        if *pending == Pending::Lost {
+            return Err(Error::OrderLost);
+        }
+        if *pending != Pending::Nothing {
+            // SAFETY: stream and event are live.
+            unsafe { raw::stream::stream_wait_event(functions, stream.as_raw(), self.pinned.event) }?;
+        }
+        let before = *pending;
+        *pending = Pending::Lost;
+        let copied = copy(functions, stream.as_raw());
+        // SAFETY: as above. Also after a failure: the driver does not promise that a failed call enqueued nothing.
+        let marked = unsafe { raw::event::event_record(functions, self.pinned.event, stream.as_raw()) };
+        match marked {
+            Ok(()) => *pending = if before == Pending::Writes { before } else { uses },
+            Err(error) => match order::wait_on_host(stream) {
+                Ok(()) => *pending = Pending::Nothing,
+                Err(_) => return Err(error),
+            },
+        }
+        copied
+    }
+
+    /// Waits until the device is done with the memory.
+    fn wait(&self) -> Result<()> {
+        let mut pending = self.pending();
+        match *pending {
+            Pending::Nothing => return Ok(()),
+            Pending::Lost => self.context.synchronize()?,
+            Pending::Reads | Pending::Writes => {
+                // SAFETY: the event is live.
+                unsafe { raw::event::event_synchronize(self.context.driver().functions(), self.pinned.event) }?;
+            }
+        }
+        *pending = Pending::Nothing;
+        Ok(())
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let functions = self.context.driver().functions();
+        let pending = *self.pending.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if pending == Pending::Lost {
+            // Nothing will ever say that the device is done with it.
+            release::report(Err(Error::OrderLost));
+            return;
+        }
+        // SAFETY: never used again.
+        let pinned = unsafe { ManuallyDrop::take(&mut self.pinned) };
+        // SAFETY: the event is live.
+        let done = pending == Pending::Nothing
+            || matches!(unsafe { raw::event::event_query(functions, pinned.event) }, Ok(true));
+        if done {
+            // SAFETY: the memory is of this live context, and the device is done with it.
+            unsafe { parked::free(functions, self.context.as_raw(), vec![pinned]) };
+        } else {
+            self.context.parked().park(pinned);
+        }
+    }
+}
+
+impl Context {
+    fn make_pinned(&self, bytes: usize) -> Result<Pinned> {
+        let functions = self.driver().functions();
+        let made = self.with_current(|| {
+            // SAFETY: `with_current` makes the context current that is to own both.
+            let event = unsafe { raw::event::event_create(functions, CUevent_flags_enum::CU_EVENT_DISABLE_TIMING) }?;
+            // SAFETY: as above.
+            match unsafe { raw::host::mem_host_alloc(functions, bytes) } {
+                Ok(address) => Ok(Pinned { address: address.cast(), event }),
+                Err(error) => {
+                    // SAFETY: the event was just made, and nobody has seen it.
+                    release::report(unsafe { raw::event::event_destroy(functions, event) });
+                    Err(error)
+                }
+            }
+        });
+        made.map_err(|error| match error.code() {
+            Some(cuda_sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => Error::HostMemory { bytes },
+            _ => error,
+        })
+    }
+
+    fn sweep_parked(&self) {
+        // SAFETY: what is parked here is of this context, which is live.
+        unsafe { self.parked().sweep(self.driver().functions(), self.as_raw()) };
+    }
+}
+
+impl<T> fmt::Debug for PinnedBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PinnedBuffer").field("memory", &self.memory).field("len", &self.len).finish_non_exhaustive()
+    }
+}
