@@ -84,6 +84,9 @@ pub enum Error {
         /// Size of an element of the new type, in bytes.
         size: usize,
     },
+    /// Text for the driver holds a NUL character.
+    #[error("the text holds a NUL character")]
+    InteriorNul,
     /// A loan to another stream was forgotten, so nothing orders what that stream does with the memory. It is leaked.
     #[error("a buffer's loan to another stream was forgotten; its memory is given up")]
     LoanForgotten,

@@ -52,6 +52,9 @@ mod event;
 mod gate;
 #[allow(unsafe_code)]
 mod host;
+#[cfg(feature = "launch")]
+#[allow(unsafe_code)]
+pub mod launch;
 #[allow(unsafe_code)]
 mod lend;
 #[allow(unsafe_code)]

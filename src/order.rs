@@ -41,8 +41,13 @@ fn fenced(stream: &Stream, home: &Stream, enqueue: impl FnOnce() -> Result<()>) 
     stream.fence_event()?;
     let enqueued = enqueue();
     // Also after a failure: the driver does not promise that a failed call has enqueued nothing.
-    let returned = give_back(stream, home).inspect_err(|_| home.lose_order());
-    enqueued.and(returned)
+    enqueued.and(give_back_or_lose(stream, home))
+}
+
+/// Orders `home` after all that `stream` was given, one way or another; if there is none, no memory at home there is
+/// freed any more.
+pub(crate) fn give_back_or_lose(stream: &Stream, home: &Stream) -> Result<()> {
+    give_back(stream, home).inspect_err(|_| home.lose_order())
 }
 
 /// Orders `home` after all that `stream` was given, one way or another. If there is none, that is reported, and the

@@ -115,6 +115,8 @@ pub(crate) struct HostPointer(pub(crate) *mut u8);
 
 // SAFETY: only an address; every access is justified where it is made.
 unsafe impl Send for HostPointer {}
+// SAFETY: as above.
+unsafe impl Sync for HostPointer {}
 
 impl HostPointer {
     /// The address, to compare with.

@@ -2,7 +2,8 @@
 //!
 //! Table functions carry no user data, so each is generic over the slot of its simulator: a jump into code that is
 //! shared by all slots.
-#![allow(non_snake_case, reason = "entry points and their parameters are named as the driver names them")]
+#![allow(non_snake_case, reason = "entry points are named as the driver names them")]
+#![allow(clippy::too_many_arguments, reason = "signatures are the driver's")]
 
 use core::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,7 +36,6 @@ macro_rules! entries {
             unsafe extern "C" fn $name<const SLOT: usize>($($arg: $type),*) -> CUresult {
                 fn shared(slot: usize, $($arg: $type),*) -> CUresult {
                     enter(slot, Symbol::$name, move |call| {
-                        let _ = &call;
                         // SAFETY: the caller owes what the driver's documentation asks of it, and the entry point
                         // is unsafe for that reason; taking over its arguments adds no demand.
                         $($implementation)::+(call, $( unsafe { Arg::take($arg) } ),*)

@@ -3,7 +3,6 @@
 //!
 //! Whether a copy of the library is all that the simulated driver is, says the file beside it: see [`sidecar`]. It is
 //! read anew at every call, so it may be changed while the library is open.
-#![allow(non_snake_case, reason = "named as the driver names them")]
 
 mod sidecar;
 
@@ -21,12 +20,64 @@ use self::sidecar::Sidecar;
 /// How many times `cuInit` was called in this copy of the library.
 static INITS: AtomicU64 = AtomicU64::new(0);
 
-/// The driver's `cuInit`.
-///
-/// # Safety
-/// As in CUDA's documentation.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuInit(flags: c_uint) -> CUresult {
+/// What the linker knows by name. The code itself is in functions that it knows nothing of: an address of an export
+/// may be another library's function of the same name.
+#[allow(non_snake_case, reason = "named as the driver names them")]
+mod exports {
+    use super::{CUdriverProcAddressQueryResult, CUresult, Ordering, c_char, c_int, c_uint, c_void, cuuint64_t};
+
+    /// # Safety
+    /// As in CUDA's documentation.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn cuInit(flags: c_uint) -> CUresult {
+        // SAFETY: the caller's promise is the same.
+        unsafe { super::init(flags) }
+    }
+
+    /// # Safety
+    /// As in CUDA's documentation.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> CUresult {
+        // SAFETY: the caller's promise is the same.
+        unsafe { super::driver_get_version(version) }
+    }
+
+    /// # Safety
+    /// As in CUDA's documentation.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn cuGetProcAddress(
+        symbol: *const c_char,
+        function: *mut *mut c_void,
+        version: c_int,
+        flags: cuuint64_t,
+    ) -> CUresult {
+        // SAFETY: the caller's promise is the same.
+        unsafe { super::get_proc_address_v11030(symbol, function, version, flags) }
+    }
+
+    /// # Safety
+    /// As in CUDA's documentation.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn cuGetProcAddress_v2(
+        symbol: *const c_char,
+        function: *mut *mut c_void,
+        version: c_int,
+        flags: cuuint64_t,
+        status: *mut CUdriverProcAddressQueryResult,
+    ) -> CUresult {
+        // SAFETY: the caller's promise is the same.
+        unsafe { super::get_proc_address_v12000(symbol, function, version, flags, status) }
+    }
+
+    /// How many times `cuInit` was called in this copy of the library. No driver has this function.
+    #[unsafe(no_mangle)]
+    extern "C" fn cupool_sim_inits() -> u64 {
+        super::INITS.load(Ordering::Relaxed)
+    }
+}
+
+/// `cuInit`.
+unsafe extern "C" fn init(flags: c_uint) -> CUresult {
     INITS.fetch_add(1, Ordering::Relaxed);
     match this_copy() {
         Err(code) => code,
@@ -36,12 +87,8 @@ pub(crate) unsafe extern "C" fn cuInit(flags: c_uint) -> CUresult {
     }
 }
 
-/// The driver's `cuDriverGetVersion`.
-///
-/// # Safety
-/// `version` must be null or valid for a write.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> CUresult {
+/// `cuDriverGetVersion`. `version` must be null or valid for a write.
+unsafe extern "C" fn driver_get_version(version: *mut c_int) -> CUresult {
     let stated = match this_copy() {
         Err(code) => return code,
         Ok(_) if version.is_null() => return CUresult::CUDA_ERROR_INVALID_VALUE,
@@ -57,12 +104,9 @@ pub(crate) unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> CUres
     }
 }
 
-/// The driver's `cuGetProcAddress` of CUDA 11.3, which reports a missing function as an error.
-///
-/// # Safety
-/// `symbol` must be null or a C string, `function` null or valid for a write.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGetProcAddress(
+/// `cuGetProcAddress` of CUDA 11.3, which reports a missing function as an error. `symbol` must be null or a C string,
+/// `function` null or valid for a write.
+unsafe extern "C" fn get_proc_address_v11030(
     symbol: *const c_char,
     function: *mut *mut c_void,
     version: c_int,
@@ -70,19 +114,16 @@ pub(crate) unsafe extern "C" fn cuGetProcAddress(
 ) -> CUresult {
     let mut status = CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS;
     // SAFETY: the caller vouches for `symbol` and `function`; `status` outlives the call.
-    let code = unsafe { cuGetProcAddress_v2(symbol, function, version, flags, &mut status) };
+    let code = unsafe { get_proc_address_v12000(symbol, function, version, flags, &mut status) };
     if code == CUresult::CUDA_SUCCESS && status != CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS {
         return CUresult::CUDA_ERROR_NOT_FOUND;
     }
     code
 }
 
-/// The driver's `cuGetProcAddress` of CUDA 12.0, which reports a missing function as a null pointer and a status.
-///
-/// # Safety
-/// `symbol` must be null or a C string, `function` and `status` null or valid for a write.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn cuGetProcAddress_v2(
+/// `cuGetProcAddress` of CUDA 12.0, which reports a missing function as a null pointer and a status. `symbol` must be
+/// null or a C string, `function` and `status` null or valid for a write.
+unsafe extern "C" fn get_proc_address_v12000(
     symbol: *const c_char,
     function: *mut *mut c_void,
     version: c_int,
@@ -109,12 +150,6 @@ pub(crate) unsafe extern "C" fn cuGetProcAddress_v2(
     CUresult::CUDA_SUCCESS
 }
 
-/// How many times `cuInit` was called in this copy of the library. No driver has this function.
-#[unsafe(no_mangle)]
-pub(crate) extern "C" fn cupool_sim_inits() -> u64 {
-    INITS.load(Ordering::Relaxed)
-}
-
 /// How this copy differs; or the code that it answers every call with.
 fn this_copy() -> Result<Sidecar, CUresult> {
     let sidecar = this_file().map_or_else(|| Ok(Sidecar::default()), |file| Sidecar::beside(&file));
@@ -128,21 +163,22 @@ fn this_copy() -> Result<Sidecar, CUresult> {
     }
 }
 
-/// The file that this code was loaded from.
+/// The file that this code was loaded from, without symbolic links.
 #[cfg(unix)]
 fn this_file() -> Option<PathBuf> {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
     let mut info = core::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `dladdr` takes any address and writes `info` only.
-    let found = unsafe { libc::dladdr(cuInit as *const c_void, info.as_mut_ptr()) } != 0;
+    let found = unsafe { libc::dladdr(init as *const c_void, info.as_mut_ptr()) } != 0;
     // SAFETY: all zeroes are a valid `Dl_info`, and so is what `dladdr` writes.
     let name = unsafe { info.assume_init() }.dli_fname;
     if !found || name.is_null() {
         return None;
     }
     // SAFETY: on success `dli_fname` is a string that lives as long as the library.
-    Some(PathBuf::from(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes())))
+    let name = PathBuf::from(OsStr::from_bytes(unsafe { CStr::from_ptr(name) }.to_bytes()));
+    Some(name.canonicalize().unwrap_or(name))
 }
 
 /// Elsewhere every copy is the whole driver.
@@ -167,9 +203,9 @@ fn look_up(name: &CStr, version: u32, sidecar: &Sidecar) -> (*mut c_void, CUdriv
     let missing = |status| (ptr::null_mut(), status);
     match name.to_bytes() {
         b"cuGetProcAddress" if version >= 12000 => {
-            return (cuGetProcAddress_v2 as *mut c_void, Found::CU_GET_PROC_ADDRESS_SUCCESS);
+            return (get_proc_address_v12000 as *mut c_void, Found::CU_GET_PROC_ADDRESS_SUCCESS);
         }
-        b"cuGetProcAddress" => return (cuGetProcAddress as *mut c_void, Found::CU_GET_PROC_ADDRESS_SUCCESS),
+        b"cuGetProcAddress" => return (get_proc_address_v11030 as *mut c_void, Found::CU_GET_PROC_ADDRESS_SUCCESS),
         _ => {}
     }
     let signatures = || Symbol::ALL.iter().copied().filter(|symbol| symbol.name() == name);
@@ -186,12 +222,94 @@ fn look_up(name: &CStr, version: u32, sidecar: &Sidecar) -> (*mut c_void, CUdriv
     let address = match symbol {
         symbol if sidecar.without.contains(&symbol) => ptr::null_mut(),
         // These two answer differently from copy to copy.
-        Symbol::cuInit => cuInit as *mut c_void,
-        Symbol::cuDriverGetVersion => cuDriverGetVersion as *mut c_void,
+        Symbol::cuInit => init as *mut c_void,
+        Symbol::cuDriverGetVersion => driver_get_version as *mut c_void,
         symbol => crate::functions().address(symbol),
     };
     if address.is_null() {
         return missing(Found::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
     }
     (address, Found::CU_GET_PROC_ADDRESS_SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Found = CUdriverProcAddressQueryResult;
+
+    fn found(name: &CStr, version: u32, sidecar: &Sidecar) -> Option<usize> {
+        let (address, status) = look_up(name, version, sidecar);
+        assert_eq!(address.is_null(), status != Found::CU_GET_PROC_ADDRESS_SUCCESS);
+        (!address.is_null()).then_some(address as usize)
+    }
+
+    #[test]
+    fn every_row_is_found_by_its_name_and_version() {
+        for symbol in Symbol::ALL {
+            let own = match symbol {
+                Symbol::cuInit => init as *mut c_void,
+                Symbol::cuDriverGetVersion => driver_get_version as *mut c_void,
+                symbol => crate::functions().address(*symbol),
+            };
+            let expected = (!own.is_null()).then_some(own as usize);
+            assert_eq!(found(symbol.name(), symbol.since(), &Sidecar::default()), expected, "{symbol:?}");
+        }
+    }
+
+    #[test]
+    fn a_later_version_gives_the_newest_signature_and_an_earlier_one_none() {
+        let whole = Sidecar::default();
+        let (old, new) = (crate::functions().cuDeviceGetUuid, crate::functions().cuDeviceGetUuid_v2);
+        for (version, function) in [(9020, old), (11030, old), (11040, new), (13000, new)] {
+            assert_eq!(
+                found(c"cuDeviceGetUuid", version, &whole),
+                function.map(|function| function as *const () as usize)
+            );
+        }
+        let too_early = look_up(c"cuDeviceGetUuid", 9010, &whole);
+        assert_eq!(too_early, (ptr::null_mut(), Found::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT));
+    }
+
+    #[test]
+    fn what_a_copy_lacks_is_not_found() {
+        let short = Sidecar { without: vec![Symbol::cuMemPoolCreate], ..Sidecar::default() };
+        let lacking = (ptr::null_mut(), Found::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+        assert_eq!(look_up(c"cuMemPoolCreate", 11020, &short), lacking);
+        assert_eq!(look_up(c"cuNoSuchFunction", 11020, &short), lacking);
+        assert!(found(c"cuMemPoolDestroy", 11020, &short).is_some());
+
+        let old = Sidecar { version: Some(11030), ..Sidecar::default() };
+        let newer = (ptr::null_mut(), Found::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+        assert_eq!(look_up(c"cuMemPoolCreate", 11040, &old), newer);
+        assert!(found(c"cuMemPoolCreate", 11030, &old).is_some());
+    }
+
+    #[test]
+    fn the_look_up_finds_itself() {
+        let whole = Sidecar::default();
+        assert_eq!(found(c"cuGetProcAddress", 12000, &whole), Some(get_proc_address_v12000 as *const () as usize));
+        assert_eq!(found(c"cuGetProcAddress", 11030, &whole), Some(get_proc_address_v11030 as *const () as usize));
+    }
+
+    #[test]
+    fn null_pointers_and_negative_versions_are_refused() {
+        let mut function = ptr::null_mut();
+        let (mut status, name) = (Found::CU_GET_PROC_ADDRESS_SUCCESS, c"cuInit".as_ptr());
+        let refused = CUresult::CUDA_ERROR_INVALID_VALUE;
+        // SAFETY: every pointer is null or valid for the call.
+        unsafe {
+            assert_eq!(get_proc_address_v12000(ptr::null(), &mut function, 2000, 0, &mut status), refused);
+            assert_eq!(get_proc_address_v12000(name, ptr::null_mut(), 2000, 0, &mut status), refused);
+            assert_eq!(get_proc_address_v12000(name, &mut function, -1, 0, &mut status), refused);
+            assert_eq!(get_proc_address_v11030(ptr::null(), &mut function, 2000, 0), refused);
+            assert_eq!(driver_get_version(ptr::null_mut()), refused);
+            assert_eq!(
+                get_proc_address_v12000(name, &mut function, 2000, 0, ptr::null_mut()),
+                CUresult::CUDA_SUCCESS,
+                "the status may be left out"
+            );
+        }
+        assert_eq!(function, init as *mut c_void);
+    }
 }

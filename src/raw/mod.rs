@@ -12,6 +12,8 @@ pub(crate) mod host;
 pub(crate) mod init;
 pub(crate) mod mem_pool;
 pub(crate) mod memory;
+#[cfg(feature = "launch")]
+pub(crate) mod module;
 pub(crate) mod stream;
 
 use core::{mem::MaybeUninit, num::NonZero};

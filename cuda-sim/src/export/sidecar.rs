@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn refuses_what_it_does_not_understand() {
-        for line in ["version", "version = twelve", "version = -1", "without = cuMemPool", "stub = yes", "color = red"] {
+        for line in ["version", "version = twelve", "version = -1", "without = cuMemPool", "stub = yes", "color = red"]
+        {
             assert_eq!(Sidecar::parse(line), Err(format!("cannot make sense of `{line}`")));
         }
     }
