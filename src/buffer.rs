@@ -8,7 +8,7 @@ use cuda_sys::CUdeviceptr_v2;
 
 use crate::{
     DeviceSlice, DeviceSliceMut, Error, Result, Stream, StreamHandle, raw, release,
-    slice::{byte_len, cast_len},
+    slice::{byte_len, cast_len, is_aligned},
 };
 
 /// `len` elements of device memory, allocated from a pool and at home on one stream.
@@ -20,6 +20,27 @@ use crate::{
 /// Elements are plain data ([`Pod`]), so memory that was never written can be read without harm. The buffer's device
 /// address may be passed to kernels and libraries with [`as_raw`](Self::as_raw); what they do with it must be ordered
 /// with the home stream.
+///
+/// ```
+/// # use cupool::*;
+/// # let simulator = cupool_sim::Simulator::new();
+/// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+/// # let device = driver.device(0)?;
+/// # let context = device.primary_context()?;
+/// use std::sync::Arc;
+///
+/// let stream = Arc::new(Stream::new(&context)?);
+/// let pool = MemPool::new(&device)?;
+///
+/// // Borrows its stream: nothing is counted.
+/// let mut counts: Buffer<u32, &Stream> = pool.alloc(1024, &*stream)?;
+/// counts.fill(7)?;
+/// // Shares its stream: can be stored anywhere.
+/// let mut kept: Buffer<u32> = pool.alloc_zeroed(1024, Arc::clone(&stream))?;
+/// kept.slice_mut(..512)?.copy_from(counts.slice(512..)?)?;
+/// assert_eq!(kept.slice(510..514)?.to_vec()?, [7, 7, 0, 0]);
+/// # Ok::<(), Error>(())
+/// ```
 pub struct Buffer<T, S: StreamHandle = Arc<Stream>> {
     /// 0 if nothing was allocated because there is nothing to hold.
     pub(crate) address: CUdeviceptr_v2,
@@ -278,9 +299,17 @@ pub(crate) fn allocate<T: Pod, S: StreamHandle>(
 ) -> Result<Buffer<T, S>> {
     let bytes = byte_len::<T>(len)?;
     let address = if bytes == 0 { 0 } else { allocate(bytes, stream.stream())? };
-    // SAFETY: fresh memory of that size, allocated on this stream; the driver aligns it to 256 bytes or more.
-    Ok(unsafe { Buffer::from_raw_parts(address, len, stream) })
+    // SAFETY: fresh memory of that size, allocated on this stream. The driver aligns it for every ordinary type; where
+    // that does not suffice the buffer is not handed out.
+    let buffer = unsafe { Buffer::from_raw_parts(address, len, stream) };
+    if align_of::<T>() > DRIVER_ALIGN && !is_aligned(address, align_of::<T>()) {
+        return Err(Error::Misaligned { address, align: align_of::<T>() });
+    }
+    Ok(buffer)
 }
+
+/// What CUDA promises of every allocation's alignment.
+const DRIVER_ALIGN: usize = 256;
 
 const _: () = {
     assert!(size_of::<Buffer<u8, &Stream>>() <= 32);

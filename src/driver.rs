@@ -10,6 +10,19 @@ use crate::{Device, Error, Result, gate, raw};
 ///
 /// One word, free to copy; everything made through it remembers it. Loading a driver neither initialises it nor
 /// creates a context: that happens when a device is first asked for.
+///
+/// ```
+/// # use cupool::*;
+/// # let simulator = cupool_sim::Simulator::new();
+/// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+/// # let device = driver.device(0)?;
+/// # let context = device.primary_context()?;
+/// println!("{} devices, CUDA {}", driver.device_count()?, driver.version()?);
+/// for device in driver.devices()? {
+///     println!("{}", device?.name()?);
+/// }
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Driver {
     functions: &'static Functions,

@@ -7,6 +7,20 @@ use cuda_sys::{CUevent, CUevent_flags_enum, CUresult};
 use crate::{Context, Driver, Error, Result, Stream, raw, release};
 
 /// A mark in a stream's work, without a clock: the cheapest kind. It keeps its context alive.
+///
+/// ```
+/// # use cupool::*;
+/// # let simulator = cupool_sim::Simulator::new();
+/// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+/// # let device = driver.device(0)?;
+/// # let context = device.primary_context()?;
+/// let (first, second) = (Stream::new(&context)?, Stream::new(&context)?);
+/// let event = Event::new(&context)?;
+/// event.record(&first)?;
+/// second.wait(&event)?; // no host thread waits
+/// event.synchronize()?; // this one does
+/// # Ok::<(), Error>(())
+/// ```
 pub struct Event {
     raw: CUevent,
     context: ManuallyDrop<Context>,
@@ -155,6 +169,22 @@ impl fmt::Debug for EventRef<'_> {
 }
 
 /// An event that also notes when its mark was passed; derefs to [`Event`].
+///
+/// ```
+/// # use cupool::*;
+/// # let simulator = cupool_sim::Simulator::new();
+/// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+/// # let device = driver.device(0)?;
+/// # let context = device.primary_context()?;
+/// let stream = Stream::new(&context)?;
+/// let (start, end) = (TimedEvent::new(&context)?, TimedEvent::new(&context)?);
+/// assert_eq!(end.elapsed_ms_since(&start), Err(Error::NotRecorded));
+/// start.record(&stream)?;
+/// end.record(&stream)?;
+/// end.synchronize()?;
+/// assert!(end.elapsed_ms_since(&start)? >= 0.0);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 pub struct TimedEvent(Event);
 

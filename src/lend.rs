@@ -59,6 +59,22 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
 }
 
 /// A buffer in the hands of another stream, exclusively. Dropping it gives the buffer back.
+///
+/// ```
+/// # use cupool::*;
+/// # let simulator = cupool_sim::Simulator::new();
+/// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+/// # let device = driver.device(0)?;
+/// # let context = device.primary_context()?;
+/// let (home, other) = (Stream::new(&context)?, Stream::new(&context)?);
+/// let pool = MemPool::new(&device)?;
+/// let mut buffer = pool.alloc::<u32, _>(4, &home)?;
+/// let mut loan = buffer.on(&other)?; // `other` waits for `home`
+/// loan.as_mut_slice().fill(9)?;
+/// drop(loan); // `home` waits for `other`
+/// assert_eq!(buffer.to_vec()?, [9; 4]);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Loan<'a, T: Pod, S: StreamHandle> {
     /// Empty for as long as the loan lasts.

@@ -21,6 +21,20 @@ use crate::{Context, Driver, Error, Event, Result, order, raw, release};
 ///
 /// It shares its context. It may be shared between threads; what each enqueues is then ordered as the calls
 /// happened. Destroying a stream does not wait: work still on it runs to its end.
+///
+/// ```
+/// # use cupool::*;
+/// # let simulator = cupool_sim::Simulator::new();
+/// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+/// # let device = driver.device(0)?;
+/// # let context = device.primary_context()?;
+/// let (produce, consume) = (Stream::new(&context)?, Stream::new(&context)?);
+/// // Whatever `consume` is given from now on comes after all that `produce` was given so far.
+/// consume.wait_for(&produce)?;
+/// consume.synchronize()?;
+/// assert!(consume.query()?);
+/// # Ok::<(), Error>(())
+/// ```
 pub struct Stream {
     raw: CUstream,
     /// The context's, kept here for the calls that cost little.

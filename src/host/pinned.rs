@@ -20,6 +20,23 @@ use crate::{
 /// stays allocated until the copy is done; `Drop` does not wait for it.
 ///
 /// The memory is ordinary, cached memory, as fast for the host as any.
+///
+/// ```
+/// # use cupool::*;
+/// # let simulator = cupool_sim::Simulator::new();
+/// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+/// # let device = driver.device(0)?;
+/// # let context = device.primary_context()?;
+/// let stream = Stream::new(&context)?;
+/// let pool = MemPool::new(&device)?;
+/// let mut host = PinnedBuffer::from_slice(&context, &[1_u32, 2, 3])?;
+/// let mut buffer = pool.alloc::<u32, _>(3, &stream)?;
+/// buffer.as_mut_slice().copy_from_pinned(&host)?; // returns at once
+/// host.as_mut_slice()?.fill(0); // waits for the copy that reads it
+/// buffer.as_slice().copy_to_pinned(&mut host)?; // returns at once
+/// assert_eq!(host.as_slice()?, [1, 2, 3]); // waits for the copy that writes it
+/// # Ok::<(), Error>(())
+/// ```
 pub struct PinnedBuffer<T> {
     memory: NonNull<T>,
     len: usize,

@@ -30,6 +30,25 @@ use crate::{Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, b
 /// [`trim_to`](Self::trim_to) gives memory back when that is wanted.
 ///
 /// A pool may be dropped while its buffers live: their memory stays, and the driver gives it back after the last.
+///
+/// ```
+/// # use cupool::*;
+/// # let simulator = cupool_sim::Simulator::new();
+/// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+/// # let device = driver.device(0)?;
+/// # let context = device.primary_context()?;
+/// let stream = Stream::new(&context)?;
+/// let pool = MemPool::with_properties(&device, &MemPoolProperties { max_size: 64 << 20, ..Default::default() })?;
+/// let buffer = pool.alloc::<u8, _>(1 << 20, &stream)?;
+/// assert_eq!(pool.usage()?.used, 1 << 20);
+/// drop(buffer);
+/// stream.synchronize()?;
+/// // The memory is free, and the pool keeps it until it is told otherwise.
+/// assert_eq!(pool.usage()?.used, 0);
+/// assert!(pool.usage()?.reserved > 0);
+/// assert_eq!(pool.trim_to(0)?.reserved, 0);
+/// # Ok::<(), Error>(())
+/// ```
 pub struct MemPool {
     raw: CUmemoryPool,
     device: Device,
