@@ -244,23 +244,25 @@ impl<T, S: StreamHandle> Buffer<T, S> {
     #[inline(always)]
     pub(crate) fn give_up_if_lent(&mut self) {
         if *self.lent.get_mut() != 0 {
-            self.give_up();
+            release::report(Err(self.give_up()));
         }
     }
 
     /// Leaks the memory; the buffer is empty from now on.
     #[cold]
-    fn give_up(&mut self) {
+    fn give_up(&mut self) -> Error {
         (self.address, self.len) = (0, 0);
         *self.lent.get_mut() = 0;
-        release::report(Err(Error::LoanForgotten));
+        Error::LoanForgotten
     }
 
     /// # Safety
     /// At most once for a buffer, and the memory must not be used afterwards.
     #[inline(always)]
     unsafe fn release(&mut self) -> Result<()> {
-        self.give_up_if_lent();
+        if *self.lent.get_mut() != 0 {
+            return Err(self.give_up());
+        }
         if self.address == 0 {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 use bytemuck::Pod;
 use cuda_sys::CUdeviceptr_v2;
 
-use crate::{Buffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream, StreamHandle, order};
+use crate::{Buffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream, StreamHandle, order, release};
 
 impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     /// Lends the buffer to `stream` for exclusive use, until the loan is dropped.
@@ -19,8 +19,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn on<'a>(&'a mut self, stream: &'a Stream) -> Result<Loan<'a, T, S>> {
         self.give_up_if_lent();
-        self.home().ensure_ordered()?;
-        order::fence(self.home(), stream)?;
+        self.admit(stream)?;
         let (address, len) = (self.address, self.len);
         // What is forgotten is not freed.
         (self.address, self.len) = (0, 0);
@@ -34,8 +33,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     /// As [`on`](Self::on).
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn read_on<'a>(&'a self, stream: &'a Stream) -> Result<SharedLoan<'a, T, S>> {
-        self.home().ensure_ordered()?;
-        order::fence(self.home(), stream)?;
+        self.admit(stream)?;
         self.lent.fetch_add(1, Ordering::Relaxed);
         Ok(SharedLoan { buffer: self, stream })
     }
@@ -48,14 +46,32 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn move_to<R: StreamHandle>(mut self, stream: R) -> Result<Buffer<T, R>, (Error, Self)> {
         self.give_up_if_lent();
-        let home = self.home();
-        if let Err(error) = home.ensure_ordered().and_then(|()| order::fence(home, stream.stream())) {
+        if let Err(error) = self.admit(stream.stream()) {
             return Err((error, self));
         }
         let (address, len, _) = self.into_raw_parts();
         // SAFETY: the same allocation; all its use so far comes before what the new home gets from now on.
         Ok(unsafe { Buffer::from_raw_parts(address, len, stream) })
     }
+
+    /// Makes `stream` wait for the home stream; memory that is not there needs no order.
+    fn admit(&self, stream: &Stream) -> Result<()> {
+        self.home().driver().ensure_same(stream.driver())?;
+        if self.address == 0 {
+            return Ok(());
+        }
+        self.home().ensure_ordered()?;
+        order::fence(self.home(), stream)
+    }
+}
+
+/// Makes `home` wait for `stream`, which has had the memory at `address`; false if the memory must be given up.
+fn returned(address: CUdeviceptr_v2, stream: &Stream, home: &Stream) -> bool {
+    if address == 0 {
+        return true;
+    }
+    let returned = stream.ensure_ordered().and_then(|()| order::give_back(stream, home));
+    returned.is_ok() || returned.is_err_and(|error| release::is_over(&error))
 }
 
 /// A buffer in the hands of another stream, exclusively. Dropping it gives the buffer back.
@@ -121,7 +137,7 @@ impl<T: Pod, S: StreamHandle> Loan<'_, T, S> {
 impl<T: Pod, S: StreamHandle> Drop for Loan<'_, T, S> {
     fn drop(&mut self) {
         // If that fails it is reported there, and the buffer stays empty: its memory is leaked.
-        if self.stream.ensure_ordered().is_ok() && order::give_back(self.stream, self.buffer.home()).is_ok() {
+        if returned(self.address, self.stream, self.buffer.home()) {
             (self.buffer.address, self.buffer.len) = (self.address, self.len);
         }
     }
@@ -152,7 +168,7 @@ impl<T: Pod, S: StreamHandle> SharedLoan<'_, T, S> {
 impl<T: Pod, S: StreamHandle> Drop for SharedLoan<'_, T, S> {
     fn drop(&mut self) {
         // A loan that cannot be ended counts on: the buffer is given up when it is next used exclusively.
-        if self.stream.ensure_ordered().is_ok() && order::give_back(self.stream, self.buffer.home()).is_ok() {
+        if returned(self.buffer.address, self.stream, self.buffer.home()) {
             self.buffer.lent.fetch_sub(1, Ordering::Relaxed);
         }
     }

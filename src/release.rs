@@ -41,6 +41,14 @@ pub fn set_release_hook(hook: Option<fn(&Error)>) -> Option<fn(&Error)> {
     core::mem::replace(&mut *HOOK.write().unwrap_or_else(PoisonError::into_inner), hook)
 }
 
+/// Whether the driver, the context or this process's part in them has ended, and everything in it with it.
+pub(crate) fn is_over(error: &Error) -> bool {
+    matches!(
+        error.code(),
+        Some(CUresult::CUDA_ERROR_DEINITIALIZED | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    ) || *error == Error::ForkedAfterInit
+}
+
 /// Takes note of how a release in a `Drop` went.
 #[inline]
 pub(crate) fn report(result: Result<()>) {

@@ -75,9 +75,14 @@ impl Staging {
         }
         let free = || {
             for block in idle.into_iter().flatten() {
-                // SAFETY: the block was made in this context and is on no shelf any more. Freeing it waits for what
-                // the device still does with it.
-                unsafe { block.free(functions) };
+                // SAFETY: the block's event is live as long as the block.
+                match unsafe { raw::event::event_synchronize(functions, block.event) } {
+                    // SAFETY: the block was made in this context and is on no shelf any more, and the device is done
+                    // with it.
+                    Ok(()) => unsafe { block.free(functions) },
+                    // What is not known to be done is leaked.
+                    Err(error) => release::report(Err(error)),
+                }
             }
             Ok(())
         };
