@@ -75,8 +75,10 @@ impl Staging {
         }
         let free = || {
             for block in idle.into_iter().flatten() {
-                // SAFETY: the block's event is live as long as the block.
-                match unsafe { raw::event::event_synchronize(functions, block.event) } {
+                // SAFETY: the block's event is live as long as the block; its context is current.
+                match unsafe { raw::event::event_synchronize(functions, block.event) }
+                    .or_else(|error| raw::context::ctx_synchronize(functions).map_err(|_| error))
+                {
                     // SAFETY: the block was made in this context and is on no shelf any more, and the device is done
                     // with it.
                     Ok(()) => unsafe { block.free(functions) },

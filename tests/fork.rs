@@ -37,14 +37,18 @@ fn in_child(child: impl FnOnce() -> bool) {
             // SAFETY: ends the child, and runs nothing of the parent's on the way.
             unsafe { libc::_exit(code) }
         }
-        pid => {
-            let mut status = 0;
-            // SAFETY: the child is ours, and the call writes one status.
-            assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
-            assert!(libc::WIFEXITED(status), "the child was killed by signal {}", libc::WTERMSIG(status));
-            assert_eq!(libc::WEXITSTATUS(status), 0, "1: an answer was wrong, 2: the child panicked");
-        }
+        pid => expect_success(pid),
     }
+}
+
+/// Waits for a child, which must end well.
+#[track_caller]
+fn expect_success(pid: libc::pid_t) {
+    let mut status = 0;
+    // SAFETY: the child is ours, and the call writes one status.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    assert!(libc::WIFEXITED(status), "the child was killed by signal {}", libc::WTERMSIG(status));
+    assert_eq!(libc::WEXITSTATUS(status), 0, "1: an answer was wrong, 2: the child panicked");
 }
 
 struct Objects {
@@ -129,6 +133,31 @@ fn a11_in_a_forked_child_every_call_says_so_and_every_drop_is_silent() {
         assert_eq!((live.allocations, live.streams, live.events, live.pools, live.primary_retains), (0, 0, 0, 0, 0));
         assert_eq!(simulator.findings(), []);
     }
+}
+
+#[test]
+fn a11_loans_end_silently_in_the_child() {
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, _simulator) = driver();
+    let Objects { context, pool, stream, .. } = objects(driver);
+    let other = Stream::new(&context).unwrap();
+    let failures = release_failures();
+    let mut lent = pool.alloc_zeroed::<u32, _>(100, Arc::clone(&stream)).unwrap();
+    let read = pool.alloc_zeroed::<u32, _>(100, Arc::clone(&stream)).unwrap();
+    let buffers = (lent.on(&other).unwrap(), read.read_on(&other).unwrap());
+    // Both processes go on from here.
+    // SAFETY: as in `in_child`.
+    let pid = unsafe { libc::fork() };
+    assert_ne!(pid, -1);
+    drop(buffers);
+    drop((lent, read));
+    let counted = release_failures() - failures;
+    if pid == 0 {
+        // SAFETY: ends the child, and runs nothing of the parent's on the way.
+        unsafe { libc::_exit(i32::from(counted != 0)) }
+    }
+    assert_eq!(counted, 0, "in the parent");
+    expect_success(pid);
 }
 
 #[test]

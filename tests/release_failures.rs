@@ -58,7 +58,7 @@ fn c4_each_kind_of_release_that_fails_is_counted_once_and_remembered() {
         (Symbol::cuMemFreeAsync, &|| drop(pool.alloc::<u8, _>(10, &stream).unwrap())),
         (Symbol::cuStreamDestroy, &|| drop(Stream::new(&context).unwrap())),
         (Symbol::cuEventDestroy, &|| drop(Event::new(&context).unwrap())),
-        (Symbol::cuDevicePrimaryCtxRelease, &|| drop(context.try_clone().unwrap())),
+        (Symbol::cuDevicePrimaryCtxRelease, &|| drop(context.device().primary_context().unwrap())),
         (Symbol::cuCtxPopCurrent, &|| context.synchronize().unwrap()),
     ];
     for (symbol, release) in releases {
@@ -106,6 +106,34 @@ fn c1_a_driver_that_has_shut_down_and_a_context_that_is_gone_are_no_failures() {
     assert_eq!(counted(|| drop((buffer, event))), 0);
     simulator.shut_down();
     assert_eq!(counted(|| drop((pool, stream))), 0);
+}
+
+#[test]
+fn c1_a_loan_that_ends_after_the_driver_shut_down_is_no_failure_nor_is_its_buffers_end() {
+    let _alone = alone();
+    for code in [CUresult::CUDA_ERROR_DEINITIALIZED, CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED] {
+        let simulator = Simulator::new();
+        let (home, pool) = stream_and_pool(&simulator);
+        let other = Stream::new(home.context()).unwrap();
+        let mut lent = pool.alloc_zeroed::<u8, _>(10, &home).unwrap();
+        let read = pool.alloc_zeroed::<u8, _>(10, &home).unwrap();
+        let loans = (lent.on(&other).unwrap(), read.read_on(&other).unwrap());
+        simulator.fail_from(0, code);
+        assert_eq!(counted(|| drop(loans)), 0);
+        assert_eq!(counted(|| drop((lent, read))), 0, "{:?}", recent_release_failures().last());
+    }
+}
+
+#[test]
+fn d11_a_forgotten_loan_is_counted_when_its_memory_is_given_up() {
+    let _alone = alone();
+    let simulator = Simulator::new();
+    let (home, pool) = stream_and_pool(&simulator);
+    let other = Stream::new(home.context()).unwrap();
+    let buffer = pool.alloc_zeroed::<u8, _>(10, &home).unwrap();
+    assert_eq!(counted(|| core::mem::forget(buffer.read_on(&other).unwrap())), 0);
+    assert_eq!(counted(|| drop(buffer)), 1);
+    assert_eq!(recent_release_failures().last(), Some(&Error::LoanForgotten));
 }
 
 #[test]
@@ -173,6 +201,7 @@ fn c2_a_hook_that_panics_is_cut_off() {
     let simulator = Simulator::new();
     let (stream, pool) = stream_and_pool(&simulator);
     let before = set_release_hook(Some(panics));
+    let called = CALLED.load(Ordering::Relaxed);
     simulator.fail(Symbol::cuMemFreeAsync, 0, CUresult(77));
     assert_eq!(counted(|| drop(pool.alloc::<u8, _>(10, &stream).unwrap())), 1);
     // Also where another panic is under way already.
@@ -182,7 +211,7 @@ fn c2_a_hook_that_panics_is_cut_off() {
         std::panic::resume_unwind(Box::new(12_u8));
     }));
     assert_eq!(unwound.map(|never: ()| never).unwrap_err().downcast_ref(), Some(&12_u8));
-    assert_eq!(CALLED.load(Ordering::Relaxed), 2);
+    assert_eq!(CALLED.load(Ordering::Relaxed) - called, 2);
     set_release_hook(before);
 }
 

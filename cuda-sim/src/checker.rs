@@ -14,12 +14,22 @@ pub enum Misuse {
     FreedTwice,
     /// A pointer is freed that was never handed out, or points into an allocation.
     ForeignFree,
-    /// Memory is freed, or loses its pinning, while an operation that uses it is still to run.
+    /// Pinned memory is freed, or loses its pinning, while an operation that uses it may still have to run: the host
+    /// has not waited for it.
     FreedInUse,
     /// An operation uses memory that has been freed.
     UseAfterFree,
     /// An operation uses stream-ordered memory before its allocation has taken place.
     UseBeforeAllocation,
+    /// An operation uses stream-ordered memory, and nothing orders it after the allocation.
+    UnorderedUse,
+    /// Memory is freed in the order of one stream, and nothing orders the free after a use on another.
+    UnorderedFree,
+    /// Two operations use the same bytes, at least one of them writes, and nothing orders one after the other.
+    DataRace,
+    /// The host has changed pinned memory that a copy reads, without having waited for the copy. The other operation,
+    /// if there is one, is the call that noticed.
+    HostRace,
     /// An operation reaches past the end of an allocation.
     OutOfBounds,
     /// An operation uses a device address that was never handed out.
@@ -101,8 +111,8 @@ impl State {
 
     /// The operation under way: the one being run, or else the call itself.
     pub(crate) fn operation(&mut self) -> Operation {
-        match self.running {
-            Some(operation) => operation,
+        match &self.running {
+            Some(running) => running.operation,
             None => Operation { id: self.next_operation(), entry: self.entry, stream: None },
         }
     }

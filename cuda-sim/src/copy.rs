@@ -6,6 +6,7 @@ use cuda_sys::*;
 
 use crate::{
     args::{HostPointer, In, Out},
+    history::Use,
     memory::{Bytes, DEVICE_BASE},
     scheduler,
     slots::Call,
@@ -64,11 +65,8 @@ impl State {
     }
 
     pub(crate) fn run_copy(&mut self, target: &Place, source: &Place, bytes: usize) {
-        for place in [target, source] {
-            if let Place::Device { address, allocation } = place {
-                self.check_use(*allocation, *address, bytes as u64);
-            }
-        }
+        self.use_place(source, bytes, Use::Read);
+        self.use_place(target, bytes, Use::Write);
         self.clock += bytes as u64 / 100;
         let Some(target) = self.bytes_of(target) else { return };
         let length = bytes as u64;
@@ -80,6 +78,16 @@ impl State {
             // SAFETY: host memory of the simulator's is kept until pending work is done. Of other host memory the
             // caller of an asynchronous copy promises that it stays valid until the copy has run.
             unsafe { self.copy_bytes(target, source, length) };
+        }
+    }
+
+    fn use_place(&mut self, place: &Place, bytes: usize, kind: Use) {
+        match place {
+            Place::Device { address, allocation } => self.use_memory(*allocation, *address, bytes as u64, kind),
+            Place::Host { pointer, range: Some(range) } => {
+                self.use_pinned(*range, pointer.address(), bytes as u64, kind);
+            }
+            Place::Host { range: None, .. } | Place::Staged(_) => {}
         }
     }
 
@@ -133,8 +141,27 @@ fn copy(call: &mut Call, target: Place, mut source: Place, bytes: usize, queue: 
     } else if order == Order::Batched(CUmemcpySrcAccessOrder::CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL) {
         wait |= !capturing && matches!(source, Place::Host { .. });
     }
-    match call.submit(queue, Work::Copy { target, source, bytes })? {
-        Some(point) if wait => scheduler::wait(call, point),
+    let watched = match source {
+        Place::Host { pointer, range: Some(range) } if !capturing && call.options.check_order => Some((range, pointer)),
+        _ => None,
+    };
+    if let Some((range, pointer)) = watched {
+        call.check_source(range, pointer, bytes as u64);
+    }
+    if let Place::Host { pointer, range: Some(range) } = target {
+        call.forget_sources(range, pointer.address(), bytes as u64);
+    }
+    let submitted = call.submit(queue, Work::Copy { target, source, bytes })?;
+    if let (Some((range, pointer)), Some(point)) = (watched, submitted) {
+        call.remember_source(range, pointer, bytes as u64, point);
+    }
+    match submitted {
+        Some(point) if wait => {
+            let mark = call.queues.mark(queue);
+            scheduler::wait(call, point)?;
+            call.host_saw(&mark);
+            Ok(())
+        }
         _ => Ok(()),
     }
 }

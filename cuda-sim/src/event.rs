@@ -9,10 +9,11 @@ use crate::{
     checker::Misuse,
     context::ContextRef,
     handle::Kind,
+    past::Mark,
     scheduler,
     slots::Call,
     state::{Answer, State},
-    work::{Point, QueueId, Work},
+    work::{QueueId, Work},
 };
 
 /// An event that was created.
@@ -24,12 +25,12 @@ pub(crate) struct Event {
 }
 
 /// The most recent record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Record {
     Never,
     /// In a stream; the time is known once it is done.
     At {
-        point: Point,
+        mark: Mark,
         serial: u64,
         time: Option<u64>,
     },
@@ -64,7 +65,7 @@ impl State {
 
     fn last_record(&mut self, event: CUevent) -> Result<Record, CUresult> {
         let number = self.event(event)?;
-        Ok(self.events.get(number).map_or(Record::Never, |event| event.record))
+        Ok(self.events.get(number).map_or(Record::Never, |event| event.record.clone()))
     }
 
     /// An event's record has run.
@@ -108,7 +109,7 @@ pub(crate) fn record(state: &mut State, event: CUevent, stream: CUstream) -> Ans
     let record = match state.captures_on(queue)? {
         Some((capture, position)) => Record::Captured { capture, queue, position },
         None => match state.submit(queue, Work::Record { event: number, serial })? {
-            Some(point) => Record::At { point, serial, time: None },
+            Some(_) => Record::At { mark: state.queues.mark(queue), serial, time: None },
             None => Record::Never,
         },
     };
@@ -126,15 +127,17 @@ pub(crate) fn wait(state: &mut State, stream: CUstream, event: CUevent, flags: c
     }
     match record {
         Record::Never => Ok(()),
-        Record::At { point, .. } => {
+        Record::At { mark, .. } => {
             if state.captures_on(queue)?.is_some() && flags != CUevent_wait_flags_enum::CU_EVENT_WAIT_EXTERNAL.0 {
                 state.invalidate_capture_of(queue);
                 return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
             }
-            if point.queue == queue {
+            if mark.point.queue == queue {
                 return Ok(());
             }
-            state.submit(queue, Work::Wait(point)).map(drop)
+            state.submit(queue, Work::Wait(mark.point))?;
+            state.queue_waits(queue, &mark);
+            Ok(())
         }
         Record::Captured { capture, queue: from, position } => state.join_capture(queue, capture, from, position),
     }
@@ -145,10 +148,12 @@ pub(crate) fn query(call: &mut Call, event: CUevent) -> Answer {
         Record::Captured { .. } => Err(CUresult::CUDA_ERROR_CAPTURED_EVENT),
         record => {
             call.unsafe_in_capture()?;
-            match record {
-                Record::At { point, .. } if !scheduler::poll(call, point)? => Err(CUresult::CUDA_ERROR_NOT_READY),
-                _ => Ok(()),
+            let Record::At { mark, .. } = record else { return Ok(()) };
+            if !scheduler::poll(call, mark.point)? {
+                return Err(CUresult::CUDA_ERROR_NOT_READY);
             }
+            call.host_saw(&mark);
+            Ok(())
         }
     }
 }
@@ -156,8 +161,9 @@ pub(crate) fn query(call: &mut Call, event: CUevent) -> Answer {
 pub(crate) fn synchronize(call: &mut Call, event: CUevent) -> Answer {
     match call.last_record(event)? {
         Record::Never => Ok(()),
-        Record::At { point, .. } => {
-            scheduler::wait(call, point)?;
+        Record::At { mark, .. } => {
+            scheduler::wait(call, mark.point)?;
+            call.host_saw(&mark);
             call.give_back();
             Ok(())
         }

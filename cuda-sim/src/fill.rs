@@ -3,6 +3,7 @@
 use cuda_sys::*;
 
 use crate::{
+    history::Use,
     memory::{Bytes, Home},
     state::{Answer, State},
     work::Work,
@@ -19,6 +20,7 @@ fn fill(state: &mut State, target: u64, pattern: u32, width: u8, count: usize, s
         return Err(invalid);
     }
     if let Some((pointer, range)) = state.host.pinned(target, bytes) {
+        state.forget_sources(range, target, bytes);
         return state.submit(queue, Work::FillHost { pointer, range, bytes, pattern, width }).map(drop);
     }
     let allocation = state.device_range(target, bytes)?;
@@ -44,7 +46,7 @@ impl State {
     }
 
     pub(crate) fn run_fill(&mut self, address: u64, allocation: u32, bytes: u64, pattern: u32, width: u8) {
-        self.check_use(allocation, address, bytes);
+        self.use_memory(allocation, address, bytes, Use::Write);
         self.clock += bytes / 1000;
         match self.bytes_at(allocation, address) {
             Bytes::Device(address) => self.backing.fill(address, bytes, pattern, width),

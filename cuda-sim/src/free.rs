@@ -79,8 +79,8 @@ pub(crate) fn in_order(state: &mut State, pointer: CUdeviceptr_v2, stream: CUstr
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     for number in state.aliases(number) {
-        let point = state.submit(queue, Work::Free(number))?;
-        let stream = state.queues.get(queue).map(|queue| queue.stream_id);
+        let point = state.submit_in_order(queue, Work::Free(number))?;
+        let stream = state.stream_id(queue);
         let by = Operation { id: state.operations, entry: state.entry, stream };
         state.memory.forget(number, by);
         // Memory of a graph stays the graph's, for its next launch.
@@ -102,11 +102,13 @@ pub(crate) fn now(call: &mut Call, pointer: CUdeviceptr_v2) -> Answer {
     let Some(allocation) = call.memory.all.get(number) else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
     let (device, home) = (allocation.device, allocation.home);
     let of_device = call.device(device)?.context();
-    let mut points = call.queues.unfinished(Some(context));
+    let (mut points, mut ends) = (call.queues.unfinished(Some(context)), call.marks_of(context));
     if of_device != context {
         points.extend(call.queues.unfinished(Some(of_device)));
+        ends.extend(call.marks_of(of_device));
     }
     scheduler::wait_all(call, &points)?;
+    call.host_saw_all(&ends);
     // Other threads may have been let in while a host function ran.
     if call.memory.starting(pointer) != Some(number) {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);

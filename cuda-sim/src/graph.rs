@@ -125,7 +125,7 @@ pub(crate) fn launch(state: &mut State, exec: CUgraphExec, stream: CUstream) -> 
     for number in &captured.allocations {
         state.memory.revive(*number);
     }
-    for Op { work, operation } in &captured.ops {
+    for Op { work, operation, .. } in &captured.ops {
         state.submit(queue, work.clone())?;
         if let Work::Free(number) = work {
             let by = Operation { id: state.operations, ..*operation };

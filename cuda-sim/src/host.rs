@@ -9,9 +9,11 @@ use crate::{
     args::{HostPointer, Out},
     checker::Misuse,
     copy,
+    history::{History, Use},
     memory::HostBlock,
     scheduler,
     slots::Call,
+    sources::Sources,
     state::{Answer, State},
 };
 
@@ -25,6 +27,15 @@ struct Range {
     flags: c_uint,
     /// Pending operations that use it.
     uses: u32,
+    /// The uses that have run.
+    history: History,
+    sources: Sources,
+}
+
+impl Range {
+    const fn new(pointer: HostPointer, bytes: u64, block: Option<HostBlock>, flags: c_uint) -> Self {
+        Self { bytes, pointer, block, flags, uses: 0, history: History::new(), sources: Sources::new() }
+    }
 }
 
 /// All pinned memory, by address.
@@ -60,6 +71,11 @@ impl HostMemory {
         }
     }
 
+    /// The copies that read the range that starts there.
+    pub(crate) fn sources(&mut self, start: u64) -> Option<&mut Sources> {
+        self.0.get_mut(&start).map(|range| &mut range.sources)
+    }
+
     fn overlaps(&self, start: u64, bytes: u64) -> bool {
         self.0.range(..start + bytes).next_back().is_some_and(|(at, range)| at + range.bytes > start)
     }
@@ -77,7 +93,7 @@ pub(crate) fn allocate(state: &mut State, pointer: Out<*mut c_void>, bytes: usiz
     }
     let block = HostBlock::new(bytes as u64).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
     let (host, start) = (block.pointer, block.expose());
-    state.host.0.insert(start, Range { bytes: bytes as u64, pointer: host, block: Some(block), flags, uses: 0 });
+    state.host.0.insert(start, Range::new(host, bytes as u64, Some(block), flags));
     pointer.set(host.0.cast())
 }
 
@@ -102,7 +118,7 @@ pub(crate) fn register(state: &mut State, pointer: HostPointer, bytes: usize, fl
     if state.host.overlaps(start, bytes as u64) {
         return Err(CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     }
-    state.host.0.insert(start, Range { bytes: bytes as u64, pointer, block: None, flags, uses: 0 });
+    state.host.0.insert(start, Range::new(pointer, bytes as u64, None, flags));
     Ok(())
 }
 
@@ -116,12 +132,40 @@ pub(crate) fn unregister(call: &mut Call, pointer: HostPointer) -> Answer {
     remove(call, start)
 }
 
+impl State {
+    /// Checks that the operation under way may use these bytes of a pinned range, and remembers that it has.
+    pub(crate) fn use_pinned(&mut self, range: u64, start: u64, bytes: u64, kind: Use) {
+        let Some(running) = self.running.clone() else { return };
+        if !self.options.check_order {
+            return;
+        }
+        let Some(found) = self.host.0.get_mut(&range) else { return };
+        if let Some(access) = found.history.note(start, start + bytes, kind, running.operation, &running.stand) {
+            self.found(Misuse::DataRace, start, bytes, Some(access.operation));
+        }
+        if kind == Use::Read {
+            self.check_own_source(range);
+        }
+    }
+
+    /// Checks that the host has waited for all uses of a range that is about to end.
+    fn check_end(&mut self, start: u64) {
+        let (ordered, stand) = (self.options.check_order, self.host_stand());
+        let Some(range) = self.host.0.get(&start) else { return };
+        let (bytes, pointer) = (range.bytes, range.pointer);
+        let ran = if ordered { range.history.unordered(&stand) } else { None };
+        if range.uses > 0 || ran.is_some() {
+            self.found(Misuse::FreedInUse, start, bytes, ran.map(|access| access.operation));
+        }
+        if ordered {
+            self.check_source(start, pointer, bytes);
+        }
+    }
+}
+
 /// Ends a range. Work that still uses it is a mistake, and is waited for.
 fn remove(call: &mut Call, start: u64) -> Answer {
-    let (bytes, uses) = call.host.0.get(&start).map_or((0, 0), |range| (range.bytes, range.uses));
-    if uses > 0 {
-        call.found(Misuse::FreedInUse, start, bytes, None);
-    }
+    call.check_end(start);
     let points = call.queues.unfinished(None);
     scheduler::wait_all(call, &points)?;
     call.host.0.remove(&start);

@@ -12,7 +12,8 @@ use crate::{
     args::HostPointer,
     checker::Misuse,
     handle::Kind,
-    memory::Bytes,
+    history::Use,
+    memory::{Allocation, Bytes},
     slots::{Callback, in_callback},
     state::{Answer, State},
     work::Work,
@@ -29,9 +30,25 @@ pub(crate) struct Kernel {
 pub(crate) struct Launch {
     kernel: Arc<Kernel>,
     parameters: Vec<Vec<u8>>,
+    /// The memory that parameters of 8 bytes point to.
+    mentions: Vec<Mention>,
     grid: [u32; 3],
     block: [u32; 3],
     shared_bytes: u32,
+}
+
+/// Memory that a launch was given a pointer to: it is what a kernel means by the address, even if it has been freed
+/// behind the launch and allocated again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mention {
+    Device(u32),
+    Pinned(u64),
+}
+
+impl Launch {
+    pub(crate) fn mentions(&self) -> &[Mention] {
+        &self.mentions
+    }
 }
 
 impl fmt::Debug for Kernel {
@@ -98,7 +115,7 @@ impl KernelAccess<'_> {
     pub fn read(&mut self, pointer: u64, bytes: usize) -> Vec<u8> {
         let mut read = vec![0; bytes];
         let target = HostPointer(read.as_mut_ptr());
-        match self.locate(pointer, bytes) {
+        match self.locate(pointer, bytes, Use::Read) {
             Some(Bytes::Device(address)) => {
                 // SAFETY: the target has room for as many bytes.
                 unsafe { self.state.backing.read(address, target, bytes as u64) };
@@ -115,7 +132,7 @@ impl KernelAccess<'_> {
     /// Writes memory. What is not allocated is reported, and left alone.
     pub fn write(&mut self, pointer: u64, bytes: &[u8]) {
         let source = HostPointer(bytes.as_ptr().cast_mut());
-        match self.locate(pointer, bytes.len()) {
+        match self.locate(pointer, bytes.len(), Use::Write) {
             Some(Bytes::Device(address)) => {
                 // SAFETY: the source is as long.
                 unsafe { self.state.backing.write(address, source, bytes.len() as u64) };
@@ -128,20 +145,50 @@ impl KernelAccess<'_> {
         }
     }
 
-    fn locate(&mut self, pointer: u64, bytes: usize) -> Option<Bytes> {
+    fn locate(&mut self, pointer: u64, bytes: usize, kind: Use) -> Option<Bytes> {
         if bytes == 0 {
             return None;
         }
-        if let Some((pointer, _)) = self.state.host.pinned(pointer, bytes as u64) {
-            return Some(Bytes::Host(pointer));
+        let length = bytes as u64;
+        if let Some((host, range)) = self.state.host.pinned(pointer, length) {
+            self.state.use_pinned(range, pointer, length, kind);
+            if kind == Use::Write {
+                self.state.forget_sources(range, pointer, length);
+            }
+            return Some(Bytes::Host(host));
         }
-        let allocation = self.state.device_range(pointer, bytes as u64).ok()?;
-        self.state.check_use(allocation, pointer, bytes as u64);
+        let meant = self.launch.mentions.iter().find_map(|mention| match mention {
+            Mention::Device(number) if self.state.memory.contains(*number, pointer, length) => Some(*number),
+            _ => None,
+        });
+        let allocation = match meant.or_else(|| self.state.named_then(pointer, length)) {
+            Some(number) => number,
+            None => self.state.device_range(pointer, length).ok()?,
+        };
+        self.state.use_memory(allocation, pointer, length, kind);
         Some(self.state.bytes_at(allocation, pointer))
     }
 }
 
 impl State {
+    fn mention(&self, value: &[u8]) -> Option<Mention> {
+        let address = u64::from_le_bytes(value.try_into().ok()?);
+        match self.host.pinned(address, 1) {
+            Some((_, range)) => Some(Mention::Pinned(range)),
+            None => self.memory.holding(address).map(|(number, _)| Mention::Device(number)),
+        }
+    }
+
+    /// The allocation that an address lay in when the operation under way was enqueued.
+    fn named_then(&self, address: u64, bytes: u64) -> Option<u32> {
+        let now = self.running.as_ref()?.operation.id;
+        let named =
+            |allocation: &Allocation| allocation.made.id < now && allocation.freed.is_none_or(|freed| freed.id > now);
+        let mut all = self.memory.all.iter();
+        all.find(|(number, found)| named(found) && self.memory.contains(*number, address, bytes))
+            .map(|(number, _)| number)
+    }
+
     pub(crate) fn run_kernel(&mut self, launch: &Launch) {
         let body = AssertUnwindSafe(|| (launch.kernel.body)(&mut KernelAccess { state: self, launch }));
         if in_callback(Callback::Kernel, || catch_unwind(body)).is_err() {
@@ -194,6 +241,14 @@ pub(crate) fn launch(
         // SAFETY: as above.
         taken.push(unsafe { core::slice::from_raw_parts(value.cast::<u8>(), *bytes) }.to_vec());
     }
-    let launch = Launch { kernel, parameters: taken, grid, block, shared_bytes };
+    let mut mentions: Vec<Mention> = taken.iter().filter_map(|value| state.mention(value)).collect();
+    mentions.dedup();
+    for mention in &mentions {
+        // What the kernel does with it, it has yet to tell.
+        if let Mention::Pinned(range) = mention {
+            state.forget_sources(*range, 0, u64::MAX);
+        }
+    }
+    let launch = Launch { kernel, parameters: taken, mentions, grid, block, shared_bytes };
     state.submit(queue, Work::Launch(Arc::new(launch))).map(drop)
 }

@@ -11,8 +11,10 @@ use crate::{
     args::{HostPointer, Out},
     backing::POISON,
     checker::{Misuse, Operation},
+    history::History,
     state::{Answer, State},
     table::Table,
+    work::Point,
 };
 
 /// Device addresses begin here: outside every address space that a host has.
@@ -90,6 +92,10 @@ pub(crate) struct Allocation {
     pub(crate) serial: u64,
     pub(crate) made: Operation,
     pub(crate) freed: Option<Operation>,
+    /// Where its allocation has its place in stream order, once it has run; none if it belongs to no stream.
+    pub(crate) at: Option<Point>,
+    /// The uses that have run.
+    pub(crate) history: History,
     /// Its allocation has run.
     pub(crate) ready: bool,
     /// Its free has run.
@@ -129,6 +135,14 @@ impl Memory {
         let allocation = self.all.get(*number)?;
         let inside = address - allocation.address < allocation.bytes.max(1);
         inside.then_some((*number, allocation))
+    }
+
+    /// Whether the bytes lie in that allocation.
+    pub(crate) fn contains(&self, number: u32, address: u64, bytes: u64) -> bool {
+        self.all.get(number).is_some_and(|allocation| {
+            let offset = address.wrapping_sub(allocation.address);
+            offset <= allocation.bytes && bytes <= allocation.bytes - offset
+        })
     }
 
     /// The allocation, not freed, that starts at the address.
@@ -196,17 +210,6 @@ impl State {
         }
     }
 
-    /// Notes an operation that touches an allocation at a time when it is not there.
-    pub(crate) fn check_use(&mut self, number: u32, address: u64, bytes: u64) {
-        let Some(allocation) = self.memory.all.get(number) else { return };
-        let (misuse, earlier) = match (allocation.gone, allocation.ready) {
-            (true, _) => (Misuse::UseAfterFree, allocation.freed),
-            (false, false) => (Misuse::UseBeforeAllocation, Some(allocation.made)),
-            (false, true) => return,
-        };
-        self.found(misuse, address, bytes, earlier);
-    }
-
     /// Where the bytes of an address are: in the simulator's host memory, or in device memory.
     pub(crate) fn bytes_at(&self, number: u32, address: u64) -> Bytes {
         match self.memory.all.get(number) {
@@ -220,14 +223,17 @@ impl State {
 
     /// A stream-ordered allocation takes place.
     pub(crate) fn allocation_runs(&mut self, number: u32) {
+        let at = self.running_point();
         if let Some(allocation) = self.memory.all.get_mut(number) {
-            allocation.ready = true;
+            (allocation.ready, allocation.at) = (true, at);
+            allocation.history.clear();
         }
         self.poison(number);
     }
 
     /// A free takes place.
     pub(crate) fn free_runs(&mut self, number: u32) {
+        self.check_free(number);
         self.poison(number);
         if let Some(allocation) = self.memory.all.get_mut(number) {
             allocation.gone = true;

@@ -23,6 +23,7 @@ pub struct Builder {
     pub(crate) peer_access: bool,
     pub(crate) pageable_async: bool,
     pub(crate) record_calls: bool,
+    pub(crate) check_order: bool,
     pub(crate) name: String,
     pub(crate) attributes: BTreeMap<u32, i32>,
 }
@@ -45,6 +46,7 @@ impl Builder {
             peer_access: true,
             pageable_async: false,
             record_calls: true,
+            check_order: true,
             name: String::new(),
             attributes: BTreeMap::new(),
         }
@@ -97,6 +99,14 @@ impl Builder {
     /// Whether [`Simulator::calls`] keeps the order of calls; their counts are kept in any case.
     pub const fn record_calls(mut self, record: bool) -> Self {
         self.record_calls = record;
+        self
+    }
+
+    /// Whether uses of memory are checked for order: whether each comes after the allocation and before the free, and
+    /// whether two that conflict are ordered at all, however they happened to run. On unless set otherwise; without it
+    /// only what actually ran too early or too late is found.
+    pub const fn check_order(mut self, check: bool) -> Self {
+        self.check_order = check;
         self
     }
 

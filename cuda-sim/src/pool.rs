@@ -8,8 +8,9 @@ use crate::{
     args::{In, Out},
     checker::{Misuse, Operation},
     handle::Kind,
+    history::History,
     memory::{Allocation, Home, HostBlock},
-    pool_space::Space,
+    pool_space::{Space, Taker},
     state::{Answer, State},
     work::{QueueId, Work},
 };
@@ -152,20 +153,25 @@ impl State {
     pub(crate) fn take_from(&mut self, pool: u32, bytes: u64, queue: Option<QueueId>) -> Result<(u64, u64), CUresult> {
         let out_of_memory = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
         let span = Space::span(bytes).ok_or(out_of_memory)?;
+        if let Some(queue) = queue {
+            self.catch_up(queue);
+        }
         let Some(found) = self.pools.get_mut(pool) else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
         let device = self.devices.get_mut(found.device).ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)?;
         let Some(space) = &mut found.space else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
-        if let Some(address) = space.take(span, queue, &self.queues) {
+        let [follow_events, _, internal_dependencies] = found.reuse;
+        let past = queue.filter(|_| follow_events).and_then(|queue| self.queues.get(queue)).map(|queue| &queue.past);
+        let taker = Taker { queue, past };
+        if let Some(address) = space.take(span, taker, &self.queues) {
             return Ok((address, span));
         }
         let room = self.options.device_memory.saturating_sub(device.reserved);
-        if let Some(grown) = space.grow(span, queue, &self.queues, room) {
+        if let Some(grown) = space.grow(span, taker, &self.queues, room) {
             device.reserved += grown;
-            let address = space.take(span, queue, &self.queues).ok_or(out_of_memory)?;
+            let address = space.take(span, taker, &self.queues).ok_or(out_of_memory)?;
             return Ok((address, span));
         }
         // Memory freed on another stream can be had by waiting for it in stream order.
-        let [_, _, internal_dependencies] = found.reuse;
         if let (Some(queue), true) = (queue, internal_dependencies)
             && let Some((address, after)) = space.take_after(span)
         {
@@ -206,6 +212,8 @@ impl State {
             serial,
             made,
             freed: None,
+            at: None,
+            history: History::new(),
             ready: false,
             gone: false,
             uses: 0,
@@ -244,7 +252,7 @@ impl State {
             }
             number
         };
-        self.submit(queue, Work::Allocate(number))?;
+        self.submit_in_order(queue, Work::Allocate(number))?;
         let allocation = self.memory.all.get_mut(number).ok_or(CUresult::CUDA_ERROR_UNKNOWN)?;
         allocation.made.id = self.operations;
         // The host may use such memory at once.

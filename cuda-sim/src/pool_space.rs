@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     memory::{DEVICE_BASE, STEP},
+    past::Past,
     work::{Point, QueueId, Queues},
 };
 
@@ -66,10 +67,23 @@ pub(crate) struct Space {
     pub(crate) reserved_high: u64,
 }
 
+/// Who wants memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Taker<'a> {
+    pub(crate) queue: Option<QueueId>,
+    /// What comes before its next work, if the pool follows the dependencies that events make.
+    pub(crate) past: Option<&'a Past>,
+}
+
+/// Nobody: only what is idle will do.
+const NOBODY: Taker<'_> = Taker { queue: None, past: None };
+
 impl Block {
-    /// Whether `queue` may use it now: it is idle, or was freed earlier in the same stream.
-    fn usable(&self, queue: Option<QueueId>, queues: &Queues) -> bool {
-        self.after.is_none_or(|point| Some(point.queue) == queue || queues.done(point))
+    /// Whether the taker may use it now: it is idle, or its free comes before whatever the taker does next.
+    fn usable(&self, taker: Taker<'_>, queues: &Queues) -> bool {
+        self.after.is_none_or(|point| {
+            taker.queue == Some(point.queue) || taker.past.is_some_and(|past| past.covers(point)) || queues.done(point)
+        })
     }
 
     fn idle(&self, queues: &Queues) -> bool {
@@ -77,12 +91,13 @@ impl Block {
     }
 }
 
-/// The later of two points that are both reached before one queue's next operation.
-fn later(a: Option<Point>, b: Option<Point>) -> Option<Point> {
+/// The later of two points, where one of them says it all: those of different queues are not to be compared.
+fn later(a: Option<Point>, b: Option<Point>) -> Option<Option<Point>> {
     match (a, b) {
-        (Some(a), Some(b)) if a.queue == b.queue && a.count < b.count => Some(b),
-        (Some(a), _) => Some(a),
-        (None, b) => b,
+        (Some(a), Some(b)) if a.queue != b.queue => None,
+        (Some(a), Some(b)) if a.count < b.count => Some(Some(b)),
+        (Some(a), _) => Some(Some(a)),
+        (None, b) => Some(b),
     }
 }
 
@@ -112,11 +127,11 @@ impl Space {
         addresses.give(self.base, self.bytes);
     }
 
-    /// Takes `span` bytes that `queue` may use at once.
-    pub(crate) fn take(&mut self, span: u64, queue: Option<QueueId>, queues: &Queues) -> Option<u64> {
-        let fits = |block: &Block| block.bytes >= span && block.usable(queue, queues);
+    /// Takes `span` bytes that the taker may use at once.
+    pub(crate) fn take(&mut self, span: u64, taker: Taker<'_>, queues: &Queues) -> Option<u64> {
+        let fits = |block: &Block| block.bytes >= span && block.usable(taker, queues);
         let mut found = self.free.iter().find(|(_, block)| fits(block)).map(|(start, block)| (*start, *block));
-        if found.is_none() && self.merge(queue, queues) {
+        if found.is_none() && self.merge(taker, queues) {
             found = self.free.iter().find(|(_, block)| fits(block)).map(|(start, block)| (*start, *block));
         }
         let (start, block) = found?;
@@ -144,14 +159,14 @@ impl Space {
         self.free.insert(address, Block { bytes: span, after });
     }
 
-    /// Joins neighbours that `queue` may use; says whether there were any.
-    fn merge(&mut self, queue: Option<QueueId>, queues: &Queues) -> bool {
+    /// Joins neighbours that the taker may use; says whether there were any.
+    fn merge(&mut self, taker: Taker<'_>, queues: &Queues) -> bool {
         let mut merged = false;
         let mut last: Option<(u64, Block)> = None;
         let starts: Vec<u64> = self.free.keys().copied().collect();
         for start in starts {
             let Some(mut block) = self.free.get(&start).copied() else { continue };
-            if !block.usable(queue, queues) {
+            if !block.usable(taker, queues) {
                 last = None;
                 continue;
             }
@@ -160,9 +175,10 @@ impl Space {
             }
             if let Some((before, previous)) = last
                 && before + previous.bytes == start
+                && let Some(after) = later(previous.after, block.after)
             {
                 self.free.remove(&start);
-                block = Block { bytes: previous.bytes + block.bytes, after: later(previous.after, block.after) };
+                block = Block { bytes: previous.bytes + block.bytes, after };
                 merged = true;
                 last = Some((before, block));
             } else {
@@ -176,13 +192,13 @@ impl Space {
     }
 
     /// Maps enough for `span` bytes, if no more than `room` is needed; answers how much that was.
-    pub(crate) fn grow(&mut self, span: u64, queue: Option<QueueId>, queues: &Queues, room: u64) -> Option<u64> {
+    pub(crate) fn grow(&mut self, span: u64, taker: Taker<'_>, queues: &Queues, room: u64) -> Option<u64> {
         let top = self.mapped.last().map_or(self.base, |unit| unit + self.unit);
         // What is free at the top of the mapped part counts towards the span.
         let tail = self
             .free
             .last_key_value()
-            .filter(|(start, block)| **start + block.bytes == top && block.usable(queue, queues))
+            .filter(|(start, block)| **start + block.bytes == top && block.usable(taker, queues))
             .map_or(0, |(_, block)| block.bytes);
         let need = (span - tail.min(span)).next_multiple_of(self.unit);
         if need <= self.allowed(room) && top + need <= self.base + self.bytes {
@@ -232,7 +248,7 @@ impl Space {
         if self.reserved < keep.saturating_add(self.unit) {
             return 0;
         }
-        self.merge(None, queues);
+        self.merge(NOBODY, queues);
         let mut unmapped = 0;
         let units: Vec<u64> = self.mapped.iter().rev().copied().collect();
         for unit in units {

@@ -6,6 +6,9 @@ use parking_lot::MutexGuard;
 use crate::{
     checker::Misuse,
     fill,
+    history::Use,
+    order::Running,
+    past::{Mark, Stand},
     slots::{self, Call, Callback},
     state::{Answer, State},
     work::{HostFunction, Op, Point, QueueId, Work},
@@ -91,14 +94,16 @@ fn step(call: &mut Call, wanted: QueueId) -> Step {
 }
 
 fn run(call: &mut Call, queue: QueueId) -> Step {
-    let Some(op) = call.queues.pop(queue) else { return Step::Stuck };
-    call.running = Some(op.operation);
-    if let Work::CallHost(function) = op.work {
+    let Some(Op { operation, work, past }) = call.queues.pop(queue) else { return Step::Stuck };
+    let point = call.queues.next(queue);
+    if let Work::CallHost(function) = work {
         if let Some(queue) = call.queues.get_mut(queue) {
             queue.running = true;
         }
+        // The function can tell other threads that everything before it is done.
+        call.host_saw(&Mark { point, past });
+        call.callbacks += 1;
         let epoch = call.epoch;
-        call.running = None;
         MutexGuard::unlocked(call, || call_host(function));
         if call.epoch != epoch {
             return Step::Ran;
@@ -107,10 +112,11 @@ fn run(call: &mut Call, queue: QueueId) -> Step {
             slot.progress.notify_all();
         }
     } else {
-        call.perform(&op.work);
+        call.running = Some(Running { operation, stand: Stand { point: Some(point), past } });
+        call.perform(&work);
     }
     call.clock += 1_000;
-    call.let_go(&op.work);
+    call.let_go(&work);
     call.queues.complete(queue);
     call.running = None;
     Step::Ran
@@ -148,7 +154,8 @@ impl State {
             Work::Fill { address, allocation, bytes, pattern, width } => {
                 self.run_fill(*address, *allocation, *bytes, *pattern, *width);
             }
-            Work::FillHost { pointer, bytes, pattern, width, .. } => {
+            Work::FillHost { pointer, range, bytes, pattern, width } => {
+                self.use_pinned(*range, pointer.address(), *bytes, Use::Write);
                 fill::fill_host(pointer.0, *bytes as usize, *pattern, *width);
             }
             Work::Copy { target, source, bytes } => self.run_copy(target, source, *bytes),

@@ -8,7 +8,7 @@ use parking_lot::MutexGuard;
 
 use crate::{
     checker::Finding,
-    faults::Which,
+    faults::{Fault, Which},
     kernel::{Kernel, KernelAccess},
     options::Builder,
     slots::{self, SHARED, Slot},
@@ -119,26 +119,41 @@ impl Simulator {
 
     /// Makes one call of `symbol` answer `code` without doing anything: the next one, after `nth` others.
     pub fn fail(&self, symbol: Symbol, nth: u64, code: CUresult) {
-        self.state().faults.add(Which::After(symbol, nth), code);
+        self.state().faults.add(Which::After(symbol, nth), Fault::Fail(code));
     }
 
     /// Makes the call of that index fail; the first call has index 0, and [`call_count`](Self::call_count) is the
     /// index of the next one.
     pub fn fail_call(&self, index: u64, code: CUresult) {
-        self.state().faults.add(Which::Index(index), code);
+        self.state().faults.add(Which::Index(index), Fault::Fail(code));
     }
 
     /// Makes the call of that index and all later ones fail.
     pub fn fail_from(&self, index: u64, code: CUresult) {
-        self.state().faults.add(Which::From(index), code);
+        self.state().faults.add(Which::From(index), Fault::Fail(code));
     }
 
     /// Makes every call of `symbol` fail.
     pub fn fail_every(&self, symbol: Symbol, code: CUresult) {
-        self.state().faults.add(Which::Every(symbol), code);
+        self.state().faults.add(Which::Every(symbol), Fault::Fail(code));
     }
 
-    /// Makes no further call fail.
+    /// Makes one call of `symbol` answer success and order nothing: the next one, after `nth` others. With that a test
+    /// can show that it would notice if the call were not made.
+    ///
+    /// A wait, a synchronisation or the recording of an event then has no effect, a query is answered as if all were
+    /// done, and a stream-ordered allocation or free takes place outside its stream's order. Other entry points do what
+    /// they always do.
+    pub fn ignore(&self, symbol: Symbol, nth: u64) {
+        self.state().faults.add(Which::After(symbol, nth), Fault::Ignore);
+    }
+
+    /// Makes every call of `symbol` order nothing; see [`ignore`](Self::ignore).
+    pub fn ignore_every(&self, symbol: Symbol) {
+        self.state().faults.add(Which::Every(symbol), Fault::Ignore);
+    }
+
+    /// Makes no further call fail or be ignored.
     pub fn clear_faults(&self) {
         self.state().faults.clear();
     }

@@ -7,7 +7,7 @@ use cuda_sys::{CUresult, Symbol};
 use crate::{
     backing::Backing,
     capture::Capture,
-    checker::{Finding, Operation},
+    checker::Finding,
     context::Thread,
     device::Device,
     event::Event,
@@ -20,6 +20,7 @@ use crate::{
     memory::Memory,
     module::{Function, Module},
     options::Builder,
+    order::{HostPast, Running},
     pool::Pool,
     pool_space::AddressSpace,
     rng::Rng,
@@ -43,7 +44,9 @@ pub(crate) struct State {
     /// The call under way.
     pub(crate) entry: Symbol,
     /// The operation being run, if one is.
-    pub(crate) running: Option<Operation>,
+    pub(crate) running: Option<Running>,
+    /// The call under way is to order nothing.
+    pub(crate) ignoring: bool,
     /// A queue has grown too long: to be worked off up to here.
     pub(crate) crowded: Option<Point>,
 
@@ -55,6 +58,9 @@ pub(crate) struct State {
     pub(crate) operations: u64,
     pub(crate) serials: u64,
     pub(crate) streams_made: u64,
+    pub(crate) waited: HostPast,
+    /// Host functions that have been run.
+    pub(crate) callbacks: u64,
     /// Simulated nanoseconds of device work.
     pub(crate) clock: u64,
 
@@ -89,6 +95,7 @@ impl State {
             sticky: None,
             entry: Symbol::cuInit,
             running: None,
+            ignoring: false,
             crowded: None,
             options: Builder::new(),
             rng: Rng::new(0),
@@ -98,6 +105,8 @@ impl State {
             operations: 0,
             serials: 0,
             streams_made: 0,
+            waited: HostPast::new(),
+            callbacks: 0,
             clock: 0,
             devices: Vec::new(),
             threads: BTreeMap::new(),

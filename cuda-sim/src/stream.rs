@@ -35,7 +35,7 @@ impl State {
 
     fn add_queue(&mut self, context: ContextRef, blocking: bool, legacy: bool) -> QueueId {
         let id = self.next_stream_id();
-        self.queues.add(id, context, blocking, legacy)
+        self.queues.add(id, context, blocking, legacy, &self.waited.past)
     }
 
     /// The queue behind a stream handle. The default streams belong to the current context, which they need.
@@ -85,6 +85,11 @@ impl State {
         self.queues.get(queue).map(|queue| queue.context).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)
     }
 
+    /// The id of a queue's stream.
+    pub(crate) fn stream_id(&self, queue: QueueId) -> Option<u64> {
+        self.queues.get(queue).map(|queue| queue.stream_id)
+    }
+
     fn created(&mut self, stream: CUstream) -> Result<Option<&Stream>, CUresult> {
         if stream.addr() <= 2 {
             self.queue_of(stream)?;
@@ -128,15 +133,20 @@ pub(crate) fn destroy(state: &mut State, stream: CUstream) -> Answer {
 pub(crate) fn query(call: &mut Call, stream: CUstream) -> Answer {
     let queue = call.queue_of(stream)?;
     call.waits_in_capture(queue)?;
-    let end = call.queues.end(queue);
-    if scheduler::poll(call, end)? { Ok(()) } else { Err(CUresult::CUDA_ERROR_NOT_READY) }
+    let end = call.queues.mark(queue);
+    if !scheduler::poll(call, end.point)? {
+        return Err(CUresult::CUDA_ERROR_NOT_READY);
+    }
+    call.host_saw(&end);
+    Ok(())
 }
 
 pub(crate) fn synchronize(call: &mut Call, stream: CUstream) -> Answer {
     let queue = call.queue_of(stream)?;
     call.waits_in_capture(queue)?;
-    let end = call.queues.end(queue);
-    scheduler::wait(call, end)?;
+    let end = call.queues.mark(queue);
+    scheduler::wait(call, end.point)?;
+    call.host_saw(&end);
     call.give_back();
     Ok(())
 }

@@ -4,7 +4,14 @@ use std::{collections::VecDeque, sync::Arc};
 
 use cuda_sys::{CUhostFn, CUresult};
 
-use crate::{args::HostPointer, checker::Operation, context::ContextRef, kernel::Launch, state::State};
+use crate::{
+    args::HostPointer,
+    checker::Operation,
+    context::ContextRef,
+    kernel::{Launch, Mention},
+    past::{Mark, Past},
+    state::State,
+};
 
 /// A queue's number. A queue outlives its stream until its work is done.
 pub(crate) type QueueId = u32;
@@ -78,6 +85,8 @@ pub(crate) enum Work {
 pub(crate) struct Op {
     pub(crate) operation: Operation,
     pub(crate) work: Work,
+    /// What comes before it on other queues; known once it is on a queue.
+    pub(crate) past: Past,
 }
 
 /// The work of one stream, in order.
@@ -96,6 +105,9 @@ pub(crate) struct Queue {
     /// For a blocking queue: how much of the legacy queue it is ordered after, and how much of it the legacy queue.
     legacy_seen: u64,
     seen_by_legacy: u64,
+    /// What comes before its next work on other queues, and how much of what the host knows is in that.
+    pub(crate) past: Past,
+    pub(crate) host_version: u64,
     pub(crate) capture: Option<u32>,
     /// The stream is gone.
     pub(crate) retired: bool,
@@ -118,7 +130,15 @@ impl Queues {
         Self { all: Vec::new(), free: Vec::new(), busy: Vec::new() }
     }
 
-    pub(crate) fn add(&mut self, stream_id: u64, context: ContextRef, blocking: bool, legacy: bool) -> QueueId {
+    /// A queue for a new stream; `waited` is what the host has waited for.
+    pub(crate) fn add(
+        &mut self,
+        stream_id: u64,
+        context: ContextRef,
+        blocking: bool,
+        legacy: bool,
+        waited: &Past,
+    ) -> QueueId {
         let mut queue = Queue {
             ops: VecDeque::new(),
             submitted: 0,
@@ -130,10 +150,17 @@ impl Queues {
             legacy,
             legacy_seen: 0,
             seen_by_legacy: 0,
+            past: Past::nothing(),
+            host_version: 0,
             capture: None,
             retired: false,
         };
-        if let Some(number) = self.free.pop()
+        // The host must know that the old work is done: else it would seem to come before the new.
+        let known = |number: &QueueId| {
+            self.get(*number).is_some_and(|old| waited.covers(Point { queue: *number, count: old.submitted }))
+        };
+        if let Some(at) = self.free.iter().rposition(known)
+            && let number = self.free.swap_remove(at)
             && let Some(old) = self.all.get_mut(number as usize)
         {
             queue.ops = core::mem::take(&mut old.ops);
@@ -164,6 +191,18 @@ impl Queues {
         Point { queue, count: self.get(queue).map_or(0, |queue| queue.submitted) }
     }
 
+    /// The same, with what comes before it on other queues.
+    pub(crate) fn mark(&self, queue: QueueId) -> Mark {
+        let past = self.get(queue).map_or(Past::nothing(), |queue| queue.past.clone());
+        Mark { point: self.end(queue), past }
+    }
+
+    /// The ends of those queues.
+    pub(crate) fn marks(&self, which: impl Fn(&Queue) -> bool) -> Vec<Mark> {
+        let all = self.all.iter().enumerate();
+        all.filter(|(_, queue)| which(queue)).map(|(number, _)| self.mark(number as QueueId)).collect()
+    }
+
     /// The ends of a context's queues, or of all, where work is left.
     pub(crate) fn unfinished(&self, context: Option<ContextRef>) -> Vec<Point> {
         let mut points = Vec::new();
@@ -186,6 +225,11 @@ impl Queues {
             queue.capture = None;
         }
         self.recycle(number);
+    }
+
+    /// The point at which the work taken out last is done.
+    pub(crate) fn next(&self, queue: QueueId) -> Point {
+        Point { queue, count: self.get(queue).map_or(0, |queue| queue.completed + 1) }
     }
 
     /// Takes out the next piece of work.
@@ -280,19 +324,24 @@ impl State {
         let Some(queue) = self.queues.get(number) else { return Err(CUresult::CUDA_ERROR_INVALID_HANDLE) };
         let (stream, context, capture) = (queue.stream_id, queue.context, queue.capture);
         let operation = Operation { id: self.next_operation(), entry: self.entry, stream: Some(stream) };
-        let op = Op { operation, work };
+        let mut op = Op { operation, work, past: Past::nothing() };
         if let Some(capture) = capture {
             self.capture_op(capture, number, op)?;
             return Ok(None);
         }
         self.breaks_captures_implicitly(number)?;
         let legacy = self.devices.get(context.device).and_then(|device| device.legacy);
-        if legacy.is_some() {
-            for point in self.queues.implicit_waits(number, legacy) {
-                self.queues.push(number, Op { operation, work: Work::Wait(point) });
+        if let Some(legacy) = legacy {
+            self.queue_waits_implicitly(number, legacy);
+            for point in self.queues.implicit_waits(number, Some(legacy)) {
+                self.queues.push(number, Op { operation, work: Work::Wait(point), past: Past::nothing() });
             }
         }
         self.hold(&op.work);
+        self.catch_up(number);
+        if let Some(queue) = self.queues.get(number) {
+            op.past = queue.past.clone();
+        }
         let length = self.queues.push(number, op);
         let end = self.queues.end(number);
         if length > CROWDED {
@@ -326,7 +375,15 @@ impl State {
                     }
                 }
             }
-            Work::Wait(_) | Work::Record { .. } | Work::CallHost(_) | Work::Launch(_) | Work::Nothing => {}
+            Work::Launch(launch) => {
+                for mention in launch.mentions() {
+                    match mention {
+                        Mention::Device(number) => self.count_use(*number, more),
+                        Mention::Pinned(range) => self.host.count_use(*range, more),
+                    }
+                }
+            }
+            Work::Wait(_) | Work::Record { .. } | Work::CallHost(_) | Work::Nothing => {}
         }
     }
 }

@@ -182,7 +182,7 @@ fn a_pageable_source_is_consumed_by_the_call_and_a_pinned_one_is_not() {
         assert_eq!((rig.cuda.cuMemHostUnregister.unwrap())(source.as_mut_ptr().cast()), OK);
         assert_eq!((rig.cuda.cuMemFreeHost.unwrap())(pinned.cast()), OK);
     }
-    assert!(rig.sim.findings().is_empty());
+    assert_eq!(rig.misuses(), [Misuse::HostRace; 2]);
     assert_eq!((rig.sim.live().host_allocations, rig.sim.live().registered_ranges), (0, 0));
 }
 

@@ -52,16 +52,37 @@ impl Parked {
     /// As for [`sweep`](Self::sweep).
     pub(crate) unsafe fn free(&mut self, functions: &Functions, context: CUcontext) {
         let all = core::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
-        let done = all.into_iter().filter(|pinned| {
-            // SAFETY: a parked event is live.
-            let waited = unsafe { raw::event::event_synchronize(functions, pinned.event) };
-            let done = waited.is_ok();
-            // What is not known to be done is leaked.
-            release::report(waited);
-            done
-        });
-        // SAFETY: the caller vouches for the context, and the device is done with these.
-        unsafe { free(functions, context, done.collect()) };
+        if all.is_empty() {
+            return;
+        }
+        let free = || {
+            for pinned in all {
+                // SAFETY: a parked event is live.
+                match unsafe { raw::event::event_synchronize(functions, pinned.event) }
+                    .or_else(|error| raw::context::ctx_synchronize(functions).map_err(|_| error))
+                {
+                    // SAFETY: nobody else has the memory, and the device is done with it.
+                    Ok(()) => unsafe { pinned.free(functions) },
+                    // What is not known to be done is leaked.
+                    Err(error) => release::report(Err(error)),
+                }
+            }
+            Ok(())
+        };
+        // SAFETY: the caller says that the context is live.
+        release::report(unsafe { raw::context::with_current(functions, context, free) });
+    }
+}
+
+impl Pinned {
+    /// # Safety
+    /// The device must be done with the memory, and its context be current.
+    unsafe fn free(self, functions: &Functions) {
+        // SAFETY: both are owned and end here, as the caller says.
+        unsafe {
+            release::report(raw::host::mem_free_host(functions, self.address.cast()));
+            release::report(raw::event::event_destroy(functions, self.event));
+        }
     }
 }
 
@@ -73,11 +94,8 @@ pub(super) unsafe fn free(functions: &Functions, context: CUcontext, done: Vec<P
     }
     let free = || {
         for pinned in done {
-            // SAFETY: both are owned and end here, as the caller says.
-            unsafe {
-                release::report(raw::host::mem_free_host(functions, pinned.address.cast()));
-                release::report(raw::event::event_destroy(functions, pinned.event));
-            }
+            // SAFETY: the device is done with it, as the caller says; its context is current.
+            unsafe { pinned.free(functions) };
         }
         Ok(())
     };

@@ -1,0 +1,154 @@
+//! Every driver call fails in turn, once and from then on: nothing panics, nothing is freed twice or too early, and
+//! nothing is left behind but what the failed releases were to release.
+
+use core::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use cupool::Context;
+use cupool_sim::{CUresult, Symbol};
+
+use crate::{
+    fixture::{Fixture, Owned, owned},
+    scenario,
+};
+
+const CODES: [u32; 7] = [1, 2, 4, 201, 700, 709, 9999];
+
+/// The calls of the scenario when nothing fails.
+fn calls() -> Vec<Symbol> {
+    let (fixture, _context) = kept();
+    assert_eq!(run(&fixture, "nothing fails"), Owned::default());
+    let calls = fixture.sim().calls();
+    assert!(calls.len() > 100, "the scenario has lost its operations: {}", calls.len());
+    calls
+}
+
+/// What the failure of one call leaves behind; `later` are the calls that follow when it does not fail.
+fn left_by(failed: Symbol, later: &[Symbol]) -> Owned {
+    let mut left = Owned::default();
+    match failed {
+        Symbol::cuDevicePrimaryCtxRelease => left.retains = 1,
+        Symbol::cuCtxPopCurrent => left.pushed_contexts = 1,
+        Symbol::cuStreamDestroy => left.streams = 1,
+        Symbol::cuEventDestroy => left.events = 1,
+        Symbol::cuMemPoolDestroy => left.pools = 1,
+        Symbol::cuMemFreeAsync => left.allocations = 1,
+        Symbol::cuMemFreeHost => left.host_allocations = 1,
+        Symbol::cuMemHostUnregister => left.others = 1,
+        // Without it, what was to be released in the context stays.
+        Symbol::cuCtxPushCurrent => {
+            for call in later.iter().take_while(|call| **call != Symbol::cuCtxPopCurrent) {
+                left.host_allocations += usize::from(*call == Symbol::cuMemFreeHost);
+                left.events += usize::from(*call == Symbol::cuEventDestroy);
+                left.others += usize::from(*call == Symbol::cuMemHostUnregister);
+            }
+        }
+        _ => {}
+    }
+    left
+}
+
+/// What is alive after these calls.
+fn made_by(calls: &[Symbol]) -> Owned {
+    let count = |symbol| calls.iter().filter(|call| **call == symbol).count();
+    Owned {
+        retains: (count(Symbol::cuDevicePrimaryCtxRetain) - count(Symbol::cuDevicePrimaryCtxRelease)) as u64,
+        pushed_contexts: count(Symbol::cuCtxPushCurrent) - count(Symbol::cuCtxPopCurrent),
+        streams: count(Symbol::cuStreamCreateWithPriority) - count(Symbol::cuStreamDestroy),
+        events: count(Symbol::cuEventCreate) - count(Symbol::cuEventDestroy),
+        pools: count(Symbol::cuMemPoolCreate) - count(Symbol::cuMemPoolDestroy),
+        allocations: count(Symbol::cuMemAllocFromPoolAsync) - count(Symbol::cuMemFreeAsync),
+        host_allocations: count(Symbol::cuMemHostAlloc) - count(Symbol::cuMemFreeHost),
+        others: count(Symbol::cuMemHostRegister) - count(Symbol::cuMemHostUnregister),
+    }
+}
+
+/// A driver whose calls are counted from here on, and a retain that keeps the device's context: it would take
+/// everything with it, also what was not released.
+fn kept() -> (Fixture, Context) {
+    let fixture = Fixture::unchecked();
+    let context = fixture.context();
+    fixture.sim().reset_log();
+    (fixture, context)
+}
+
+/// Runs the scenario under faults, looks at its errors, and says what it left behind.
+fn run(fixture: &Fixture, what: &str) -> Owned {
+    for (operation, error) in scenario::everything(fixture.driver()) {
+        assert!(!error.to_string().is_empty() && !format!("{error:?}").is_empty(), "{what}, {operation}");
+    }
+    fixture.sim().clear_faults();
+    fixture.assert_no_findings();
+    let mut left = owned(&fixture.sim().live());
+    left.retains -= 1;
+    left
+}
+
+#[test]
+fn each_call_fails_once() {
+    let calls = calls();
+    for (index, symbol) in calls.iter().copied().enumerate() {
+        for code in CODES {
+            let what = format!("call {index}, {symbol:?}, answers {code}");
+            let (fixture, _context) = kept();
+            fixture.sim().fail_call(index as u64, CUresult(code));
+            let left = run(&fixture, &what);
+            assert_eq!(fixture.sim().calls().get(index), Some(&symbol), "{what}");
+            // Page-locked memory of which nobody can tell whether the device is done with it is not freed.
+            let unknown = Owned { events: 1, host_allocations: 1, ..Owned::default() };
+            if symbol != Symbol::cuEventSynchronize || left != unknown {
+                assert_eq!(left, left_by(symbol, &calls[index + 1..]), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_call_and_all_later_ones_fail() {
+    let calls = calls();
+    for (index, symbol) in calls.iter().enumerate() {
+        for code in CODES {
+            let what = format!("call {index}, {symbol:?}, and all later ones answer {code}");
+            let (fixture, _context) = kept();
+            fixture.sim().fail_from(index as u64, CUresult(code));
+            assert_eq!(run(&fixture, &what), made_by(&calls[..index]), "{what}");
+        }
+    }
+}
+
+#[test]
+fn each_entry_point_fails_whenever_it_is_called() {
+    for symbol in Symbol::ALL {
+        for code in CODES {
+            let what = format!("{symbol:?} always answers {code}");
+            let (fixture, _context) = kept();
+            fixture.sim().fail_every(*symbol, CUresult(code));
+            run(&fixture, &what);
+        }
+    }
+}
+
+#[test]
+fn a_driver_that_shuts_down_at_any_point_ends_nothing_else() {
+    let calls = calls();
+    for index in 0..calls.len() {
+        let fixture = Fixture::unchecked();
+        fixture.sim().fail_from(index as u64, CUresult::CUDA_ERROR_DEINITIALIZED);
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            scenario::everything(fixture.driver());
+            resume_unwind(Box::new(()))
+        }));
+        let payload: Box<dyn Any + Send> = unwound.map(|never: ()| never).unwrap_err();
+        assert!(payload.is::<()>());
+    }
+}
+
+#[test]
+fn after_a_failure_the_driver_works_as_before() {
+    for (index, symbol) in calls().into_iter().enumerate() {
+        let fixture = Fixture::unchecked();
+        fixture.sim().fail_call(index as u64, CUresult::CUDA_ERROR_OUT_OF_MEMORY);
+        scenario::everything(fixture.driver());
+        assert_eq!(scenario::everything(fixture.driver()), [], "after call {index}, {symbol:?}, failed");
+    }
+}

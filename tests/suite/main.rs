@@ -1,0 +1,44 @@
+//! What the crate promises, stated as tests: on the simulated driver, or on the real one with
+//! `CUPOOL_TEST_DRIVER=real`. Tests named after a case start with its letter and number.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "in a test's own functions, as in its `#[test]` functions, a surprise ends the test"
+)]
+
+mod fixture;
+mod gate;
+mod scenario;
+
+mod a_loading;
+mod a_pools_supported;
+mod b_contexts;
+mod buffers;
+mod c_release;
+mod calls;
+mod copies;
+mod devices;
+mod errors;
+mod f_out_of_memory;
+mod f_pools;
+mod faults;
+mod fences;
+mod fills;
+mod h_sizes;
+mod handles;
+mod host;
+mod i_drop_order;
+mod j_events;
+#[cfg(feature = "launch")]
+mod launch;
+mod loans;
+mod missing_entries;
+mod order_lost;
+mod quiet;
+mod staging;
+mod streams;
+mod threads;
+mod traits;
+mod views;
