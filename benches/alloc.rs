@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use cupool::{Buffer, Driver, MemPool, Result, Stream};
+use cupool::{Driver, Error, MemPool, Result, Stream};
 
 mod measure;
 
@@ -55,9 +55,10 @@ fn run(driver: Driver) -> Result<()> {
                     finish();
                 },
                 || {
-                    let buffer: Result<Buffer<u8, &Stream>> = pool.alloc(bytes, &stream);
-                    assert!(buffer.is_ok());
-                    drop(buffer);
+                    match pool.alloc::<u8, _>(bytes, &stream) {
+                        Ok(buffer) => drop(buffer),
+                        Err(error) => failed(&error),
+                    }
                     finish();
                 },
                 || assert_eq!(stream.synchronize(), Ok(())),
@@ -68,4 +69,10 @@ fn run(driver: Driver) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cold]
+fn failed(error: &Error) {
+    println!("{error}");
+    std::process::exit(1);
 }

@@ -43,10 +43,8 @@ pub fn set_release_hook(hook: Option<fn(&Error)>) -> Option<fn(&Error)> {
 
 /// Whether the driver, the context or this process's part in them has ended, and everything in it with it.
 pub(crate) fn is_over(error: &Error) -> bool {
-    matches!(
-        error.code(),
-        Some(CUresult::CUDA_ERROR_DEINITIALIZED | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED)
-    ) || *error == Error::ForkedAfterInit
+    matches!(error.code(), Some(CUresult::CUDA_ERROR_DEINITIALIZED | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED))
+        || *error == Error::ForkedAfterInit
 }
 
 /// Takes note of how a release in a `Drop` went.

@@ -103,9 +103,20 @@ const KEPT: usize = 1000;
 impl State {
     /// Notes a misuse by the operation under way.
     pub(crate) fn found(&mut self, misuse: Misuse, address: u64, bytes: u64, earlier: Option<Operation>) {
+        let operation = self.operation();
+        self.keep(Finding { misuse, operation, earlier, address, bytes });
+    }
+
+    /// Notes two operations that nothing orders; the one that was enqueued later is called wrong.
+    pub(crate) fn found_race(&mut self, address: u64, bytes: u64, other: Operation) {
+        let operation = self.operation();
+        let (earlier, operation) = if other.id < operation.id { (other, operation) } else { (operation, other) };
+        self.keep(Finding { misuse: Misuse::DataRace, operation, earlier: Some(earlier), address, bytes });
+    }
+
+    fn keep(&mut self, finding: Finding) {
         if self.findings.len() < KEPT {
-            let operation = self.operation();
-            self.findings.push(Finding { misuse, operation, earlier, address, bytes });
+            self.findings.push(finding);
         }
     }
 

@@ -146,14 +146,18 @@ fn copy(call: &mut Call, target: Place, mut source: Place, bytes: usize, queue: 
         _ => None,
     };
     if let Some((range, pointer)) = watched {
-        call.check_source(range, pointer, bytes as u64);
+        call.check_source(range, pointer.address(), bytes as u64);
     }
-    if let Place::Host { pointer, range: Some(range) } = target {
-        call.forget_sources(range, pointer.address(), bytes as u64);
-    }
+    let written = match target {
+        Place::Host { pointer, range: Some(range) } => Some((range, pointer.address())),
+        _ => None,
+    };
     let submitted = call.submit(queue, Work::Copy { target, source, bytes })?;
     if let (Some((range, pointer)), Some(point)) = (watched, submitted) {
         call.remember_source(range, pointer, bytes as u64, point);
+    }
+    if let (Some((range, start)), Some(point)) = (written, submitted) {
+        call.note_written(range, start, bytes as u64, point);
     }
     match submitted {
         Some(point) if wait => {

@@ -20,8 +20,11 @@ fn fill(state: &mut State, target: u64, pattern: u32, width: u8, count: usize, s
         return Err(invalid);
     }
     if let Some((pointer, range)) = state.host.pinned(target, bytes) {
-        state.forget_sources(range, target, bytes);
-        return state.submit(queue, Work::FillHost { pointer, range, bytes, pattern, width }).map(drop);
+        let point = state.submit(queue, Work::FillHost { pointer, range, bytes, pattern, width })?;
+        if let Some(point) = point {
+            state.note_written(range, target, bytes, point);
+        }
+        return Ok(());
     }
     let allocation = state.device_range(target, bytes)?;
     let device = state.queue_context(queue)?.device;

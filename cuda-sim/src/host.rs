@@ -141,7 +141,7 @@ impl State {
         }
         let Some(found) = self.host.0.get_mut(&range) else { return };
         if let Some(access) = found.history.note(start, start + bytes, kind, running.operation, &running.stand) {
-            self.found(Misuse::DataRace, start, bytes, Some(access.operation));
+            self.found_race(start, bytes, access.operation);
         }
         if kind == Use::Read {
             self.check_own_source(range);
@@ -152,13 +152,13 @@ impl State {
     fn check_end(&mut self, start: u64) {
         let (ordered, stand) = (self.options.check_order, self.host_stand());
         let Some(range) = self.host.0.get(&start) else { return };
-        let (bytes, pointer) = (range.bytes, range.pointer);
+        let bytes = range.bytes;
         let ran = if ordered { range.history.unordered(&stand) } else { None };
         if range.uses > 0 || ran.is_some() {
             self.found(Misuse::FreedInUse, start, bytes, ran.map(|access| access.operation));
         }
         if ordered {
-            self.check_source(start, pointer, bytes);
+            self.check_source(start, start, bytes);
         }
     }
 }

@@ -152,8 +152,8 @@ impl KernelAccess<'_> {
         let length = bytes as u64;
         if let Some((host, range)) = self.state.host.pinned(pointer, length) {
             self.state.use_pinned(range, pointer, length, kind);
-            if kind == Use::Write {
-                self.state.forget_sources(range, pointer, length);
+            if let (Use::Write, Some(point)) = (kind, self.state.running_point()) {
+                self.state.note_written(range, pointer, length, point);
             }
             return Some(Bytes::Host(host));
         }
@@ -243,12 +243,15 @@ pub(crate) fn launch(
     }
     let mut mentions: Vec<Mention> = taken.iter().filter_map(|value| state.mention(value)).collect();
     mentions.dedup();
-    for mention in &mentions {
-        // What the kernel does with it, it has yet to tell.
-        if let Mention::Pinned(range) = mention {
-            state.forget_sources(*range, 0, u64::MAX);
+    let launch = Launch { kernel, parameters: taken, mentions, grid, block, shared_bytes };
+    let launch = Arc::new(launch);
+    if let Some(point) = state.submit(queue, Work::Launch(Arc::clone(&launch)))? {
+        for mention in launch.mentions() {
+            // What the kernel does with it, it has yet to tell.
+            if let Mention::Pinned(range) = mention {
+                state.note_written(*range, 0, u64::MAX, point);
+            }
         }
     }
-    let launch = Launch { kernel, parameters: taken, mentions, grid, block, shared_bytes };
-    state.submit(queue, Work::Launch(Arc::new(launch))).map(drop)
+    Ok(())
 }

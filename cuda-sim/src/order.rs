@@ -143,7 +143,7 @@ impl State {
         } else if ordered && allocation.at.is_some_and(|point| !stand.follows(point)) {
             (Misuse::UnorderedUse, Some(allocation.made))
         } else if let Some(access) = earlier {
-            (Misuse::DataRace, Some(access.operation))
+            return self.found_race(address, bytes, access.operation);
         } else {
             return;
         };

@@ -26,11 +26,24 @@ struct Source {
     callbacks: u64,
 }
 
-/// Those of one range that the host has not waited for, the oldest first.
+/// Operations of one queue that may write a part of the range.
 #[derive(Debug)]
-pub(crate) struct Sources(Vec<Source>);
+struct Written {
+    start: u64,
+    end: u64,
+    last: Point,
+}
 
-/// As many are remembered; older ones are forgotten.
+/// What uses one range, as far as the host has not waited for it.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    /// The copies that read it, the oldest first.
+    reads: Vec<Source>,
+    /// By queue.
+    writes: Vec<Written>,
+}
+
+/// As many copies are remembered; older ones are forgotten.
 const REMEMBERED: usize = 16;
 
 impl Source {
@@ -42,19 +55,31 @@ impl Source {
 
 impl Sources {
     pub(crate) const fn new() -> Self {
-        Self(Vec::new())
+        Self { reads: Vec::new(), writes: Vec::new() }
     }
 
-    /// An operation may write these bytes: what becomes of them is no longer known.
-    fn written(&mut self, start: u64, end: u64) {
-        self.0.retain(|source| source.end <= start || end <= source.start);
+    /// An operation may write these bytes: what becomes of them until the host waits for it is not known.
+    fn written(&mut self, start: u64, end: u64, point: Point, waited: &Past) {
+        self.reads.retain(|read| read.end <= start || end <= read.start);
+        self.writes.retain(|write| !waited.covers(write.last));
+        match self.writes.iter_mut().find(|write| write.last.queue == point.queue) {
+            Some(write) => {
+                (write.start, write.end, write.last) = (write.start.min(start), write.end.max(end), point);
+            }
+            None => self.writes.push(Written { start, end, last: point }),
+        }
+    }
+
+    /// Whether nothing but the host can change these bytes.
+    fn is_still(&self, start: u64, end: u64, waited: &Past) -> bool {
+        self.writes.iter().all(|write| write.end <= start || end <= write.start || waited.covers(write.last))
     }
 
     /// Takes out the copies whose bytes in that part have been changed.
-    fn changed(&mut self, start: u64, end: u64, waited: &Past) -> Vec<Operation> {
-        self.0.retain(|source| !waited.covers(source.point));
-        let changed = |source: &mut Source| source.start < end && start < source.end && source.is_changed();
-        self.0.extract_if(.., changed).map(|source| source.operation).collect()
+    fn changed(&mut self, start: u64, end: u64, waited: &Past, callbacks: u64) -> Vec<Operation> {
+        self.reads.retain(|read| !waited.covers(read.point) && read.callbacks == callbacks);
+        let changed = |read: &mut Source| read.start < end && start < read.end && read.is_changed();
+        self.reads.extract_if(.., changed).map(|read| read.operation).collect()
     }
 }
 
@@ -80,11 +105,10 @@ unsafe fn digest(pointer: HostPointer, bytes: u64) -> u64 {
 
 impl State {
     /// A copy is about to be enqueued that reads these bytes of a pinned range.
-    pub(crate) fn check_source(&mut self, range: u64, pointer: HostPointer, bytes: u64) {
-        let Self { host, waited, .. } = self;
+    pub(crate) fn check_source(&mut self, range: u64, start: u64, bytes: u64) {
+        let Self { host, waited, callbacks, .. } = self;
         let Some(sources) = host.sources(range) else { return };
-        let start = pointer.address();
-        for earlier in sources.changed(start, start + bytes, &waited.past) {
+        for earlier in sources.changed(start, start + bytes, &waited.past, *callbacks) {
             self.found(Misuse::HostRace, start, bytes, Some(earlier));
         }
     }
@@ -92,21 +116,25 @@ impl State {
     /// It has been enqueued, and is to be done at the point.
     pub(crate) fn remember_source(&mut self, range: u64, pointer: HostPointer, bytes: u64, point: Point) {
         let operation = Operation { id: self.operations, entry: self.entry, stream: self.stream_id(point.queue) };
-        let callbacks = self.callbacks;
-        let Some(sources) = self.host.sources(range) else { return };
-        if sources.0.len() == REMEMBERED {
-            sources.0.remove(0);
+        let Self { host, waited, callbacks, .. } = self;
+        let Some(sources) = host.sources(range) else { return };
+        let (start, end) = (pointer.address(), pointer.address() + bytes);
+        if !sources.is_still(start, end, &waited.past) {
+            return;
         }
-        let start = pointer.address();
+        if sources.reads.len() == REMEMBERED {
+            sources.reads.remove(0);
+        }
         // SAFETY: the copy was enqueued for these bytes, which are pinned.
         let digest = unsafe { digest(pointer, bytes) };
-        sources.0.push(Source { start, end: start + bytes, pointer, digest, point, operation, callbacks });
+        sources.reads.push(Source { start, end, pointer, digest, point, operation, callbacks: *callbacks });
     }
 
-    /// An operation has been enqueued that may write these bytes of a pinned range.
-    pub(crate) fn forget_sources(&mut self, range: u64, start: u64, bytes: u64) {
-        if let Some(sources) = self.host.sources(range) {
-            sources.written(start, start + bytes);
+    /// An operation, to be done at the point, may write these bytes of a pinned range.
+    pub(crate) fn note_written(&mut self, range: u64, start: u64, bytes: u64, point: Point) {
+        let Self { host, waited, .. } = self;
+        if let Some(sources) = host.sources(range) {
+            sources.written(start, start.saturating_add(bytes), point, &waited.past);
         }
     }
 
@@ -114,12 +142,10 @@ impl State {
     pub(crate) fn check_own_source(&mut self, range: u64) {
         let (point, callbacks) = (self.running_point(), self.callbacks);
         let Some(sources) = self.host.sources(range) else { return };
-        let at = sources.0.iter().position(|source| Some(source.point) == point);
-        let Some(source) = at.and_then(|at| sources.0.get(at)) else { return };
-        if source.callbacks == callbacks && source.is_changed() {
-            let (start, bytes) = (source.start, source.end - source.start);
-            at.map(|at| sources.0.remove(at));
-            self.found(Misuse::HostRace, start, bytes, None);
+        let own = |read: &mut Source| Some(read.point) == point && read.callbacks == callbacks && read.is_changed();
+        let changed = sources.reads.extract_if(.., own).next();
+        if let Some(Source { start, end, .. }) = changed {
+            self.found(Misuse::HostRace, start, end - start, None);
         }
     }
 }

@@ -50,7 +50,7 @@ mod count {
             return Err(allocated.0);
         }
         // SAFETY: the address was just allocated.
-        let freed = unsafe { (functions.cuMemFreeAsync)(black_box(address), stream.as_raw()) };
+        let freed = unsafe { (functions.cuMemFreeAsync)(address, stream.as_raw()) };
         if freed.0 == 0 { Ok(()) } else { Err(freed.0) }
     }
 
@@ -58,7 +58,6 @@ mod count {
     fn buffer(pool: &MemPool, stream: &Stream, bytes: usize) -> Result<(), u32> {
         match pool.alloc::<u8, _>(bytes, stream) {
             Ok(buffer) => {
-                black_box(buffer.as_raw());
                 drop(buffer);
                 Ok(())
             }

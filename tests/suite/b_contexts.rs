@@ -131,7 +131,8 @@ fn b5_after_a_reset_calls_say_that_the_context_is_gone_and_drops_are_silent() {
 fn b6_failures_give_back_the_retain_that_they_took() {
     let fixture = Fixture::simulated();
     let context = fixture.context();
-    let attempts: [(&[Symbol], fn(&Context) -> Result<(), Error>); 5] = [
+    type Attempt = (&'static [Symbol], fn(&Context) -> Result<(), Error>);
+    let attempts: [Attempt; 5] = [
         (&[Symbol::cuDevicePrimaryCtxRetain], |context| context.device().primary_context().map(drop)),
         (&[Symbol::cuDevicePrimaryCtxRetain], |context| context.try_clone().unwrap().into_raw().map(drop)),
         (&[Symbol::cuCtxPushCurrent, Symbol::cuStreamCreateWithPriority], |context| Stream::new(context).map(drop)),

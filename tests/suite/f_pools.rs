@@ -179,12 +179,13 @@ fn f18_a_pool_may_be_dropped_before_its_buffers_and_their_work() {
 fn f18_the_default_pool_is_used_and_never_destroyed() {
     let fixture = Fixture::new();
     let (device, stream) = (fixture.device(), fixture.stream());
-    let pool = MemPool::default_of(&device).unwrap();
-    // SAFETY: nobody in this process makes another pool the current one.
-    let current = unsafe { MemPool::current_of(&device) }.unwrap();
-    assert_eq!(pool.as_raw(), current.as_raw());
-    let buffer = pool.alloc_from_host(&[1_u8, 2, 3], &stream).unwrap();
-    drop((pool, current));
+    let buffer = {
+        let pool = MemPool::default_of(&device).unwrap();
+        // SAFETY: nobody in this process makes another pool the current one.
+        let current = unsafe { MemPool::current_of(&device) }.unwrap();
+        assert_eq!(pool.as_raw(), current.as_raw());
+        pool.alloc_from_host(&[1_u8, 2, 3], &stream).unwrap()
+    };
     assert_eq!(buffer.to_vec().unwrap(), [1, 2, 3]);
     drop(buffer);
     let again = MemPool::default_of(&device).unwrap();
@@ -205,7 +206,8 @@ fn f20_the_devices_current_pool_is_left_alone() {
 fn reuse_policies_are_on_and_can_be_changed() {
     let fixture = Fixture::new();
     let pool = fixture.pool();
-    let policies: [(fn(&MemPool) -> cupool::Result<bool>, fn(&MemPool, bool) -> cupool::Result<()>); 3] = [
+    type Policy = (fn(&MemPool) -> cupool::Result<bool>, fn(&MemPool, bool) -> cupool::Result<()>);
+    let policies: [Policy; 3] = [
         (MemPool::reuse_follow_event_dependencies, MemPool::set_reuse_follow_event_dependencies),
         (MemPool::reuse_allow_opportunistic, MemPool::set_reuse_allow_opportunistic),
         (MemPool::reuse_allow_internal_dependencies, MemPool::set_reuse_allow_internal_dependencies),

@@ -1,0 +1,107 @@
+//! The orderings that the safe layer makes, each to be left out: then the checker must find what they are for.
+
+use cupool_sim::{Simulator, Symbol};
+
+use super::world::World;
+
+/// One ordering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rule {
+    /// A copy's fence from the source's home to the target's.
+    CopyBefore,
+    /// And back.
+    CopyAfter,
+    LoanStart,
+    LoanEnd,
+    SharedLoanStart,
+    SharedLoanEnd,
+    /// The old home before the new.
+    Move,
+    /// From the homes of a kernel's arguments to its stream.
+    #[cfg(feature = "launch")]
+    LaunchBefore,
+    /// And back.
+    #[cfg(feature = "launch")]
+    LaunchAfter,
+    /// The wait for copies before the host looks at pinned memory.
+    PinnedView,
+    /// The wait of a copy for another stream's copy of the same pinned memory.
+    PinnedChain,
+    /// The wait for the device before a staging block is used again.
+    StagingReuse,
+    /// The wait for the device before a staging block is emptied.
+    StagingFilled,
+    /// That a free comes after what its stream was given before.
+    Free,
+    /// That an allocation comes before what its stream is given later.
+    Allocation,
+}
+
+impl Rule {
+    pub(crate) const ALL: &'static [Self] = &[
+        Self::CopyBefore,
+        Self::CopyAfter,
+        Self::LoanStart,
+        Self::LoanEnd,
+        Self::SharedLoanStart,
+        Self::SharedLoanEnd,
+        Self::Move,
+        #[cfg(feature = "launch")]
+        Self::LaunchBefore,
+        #[cfg(feature = "launch")]
+        Self::LaunchAfter,
+        Self::PinnedView,
+        Self::PinnedChain,
+        Self::StagingReuse,
+        Self::StagingFilled,
+        Self::Free,
+        Self::Allocation,
+    ];
+
+    /// The calls that make the ordering, as they come up in the operation it belongs to.
+    fn ignore(self, simulator: &Simulator) {
+        match self {
+            Self::CopyAfter => simulator.ignore(Symbol::cuStreamWaitEvent, 1),
+            Self::PinnedView | Self::StagingFilled => simulator.ignore_every(Symbol::cuEventSynchronize),
+            Self::StagingReuse => {
+                simulator.ignore_every(Symbol::cuEventQuery);
+                simulator.ignore_every(Symbol::cuEventSynchronize);
+            }
+            Self::Free => simulator.ignore(Symbol::cuMemFreeAsync, 0),
+            Self::Allocation => simulator.ignore(Symbol::cuMemAllocFromPoolAsync, 0),
+            _ => simulator.ignore(Symbol::cuStreamWaitEvent, 0),
+        }
+    }
+}
+
+/// The driver ignores an ordering for as long as this lives.
+pub(crate) struct Ignored<'a>(&'a Simulator);
+
+impl Drop for Ignored<'_> {
+    fn drop(&mut self) {
+        self.0.clear_faults();
+    }
+}
+
+impl<'g> World<'g> {
+    /// Leaves an ordering out, if it is the one to be left out.
+    pub(crate) fn leave_out(&self, rule: Rule) -> Option<Ignored<'g>> {
+        let simulator = &self.ground.simulator;
+        (self.without == Some(rule)).then(|| {
+            rule.ignore(simulator);
+            Ignored(simulator)
+        })
+    }
+
+    /// Leaves out `count` waits, after so many others.
+    #[cfg(feature = "launch")]
+    pub(crate) fn leave_out_from(&self, rule: Rule, first: usize, count: usize) -> Option<Ignored<'g>> {
+        let simulator = &self.ground.simulator;
+        (self.without == Some(rule)).then(|| {
+            for at in first..first + count {
+                simulator.ignore(Symbol::cuStreamWaitEvent, at as u64);
+            }
+            Ignored(simulator)
+        })
+    }
+}

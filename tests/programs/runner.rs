@@ -1,0 +1,112 @@
+//! Runs programs: one for each seed, as many as are asked for.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::{env, thread};
+
+use cupool_sim::{Finding, Live, Simulator, Symbol};
+
+use super::{
+    choices::Choices,
+    controls::Rule,
+    world::{Ground, World},
+};
+
+/// What became of a program.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) operations: u64,
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) wrong: Option<String>,
+    pub(crate) calls: Vec<Symbol>,
+    /// Allocations that nothing will free.
+    pub(crate) leaked: usize,
+    /// What was alive when all was dropped but the context, and after that.
+    pub(crate) left: Live,
+    pub(crate) end: Live,
+}
+
+/// How to run a program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Program {
+    pub(crate) seed: u64,
+    pub(crate) steps: u64,
+    pub(crate) without: Option<Rule>,
+    pub(crate) log: bool,
+}
+
+impl Program {
+    pub(crate) fn run(self) -> Outcome {
+        let mut choices = Choices::new(self.seed);
+        // The driver makes choices of its own; one program in four runs as late as it can.
+        let scheduling = if choices.once_in(4) { 0 } else { choices.next() };
+        let late = choices.once_in(3);
+        let options = Simulator::builder().seed(scheduling).pageable_async(late).record_calls(self.log);
+        let ground = Ground::new(options.build(), &mut choices);
+        let mut world = World::new(&ground, choices, self.without);
+        while world.operations < self.steps && world.wrong.is_none() {
+            world.step(0);
+        }
+        let (leaked, operations, wrong) = world.end();
+        let Ground { simulator, context, streams, pools } = ground;
+        drop((streams, pools));
+        context.synchronize().unwrap();
+        let left = simulator.live();
+        drop(context);
+        let (findings, calls, end) = (simulator.findings(), simulator.calls(), simulator.live());
+        Outcome { operations, findings, wrong, calls, leaked, left, end }
+    }
+}
+
+impl Outcome {
+    /// What is not as it should be, if anything.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        if let Some(finding) = self.findings.first() {
+            return Some(format!("{} findings, the first: {finding}", self.findings.len()));
+        }
+        if let Some(wrong) = &self.wrong {
+            return Some(wrong.clone());
+        }
+        let Live { allocations, streams, pools, pending_operations, pushed_contexts, modules, .. } = self.left;
+        // What is left of events belongs to the context, with pinned memory: one for each block.
+        let events = self.left.events - self.left.host_allocations;
+        let left = (allocations, streams, events, pools, pending_operations, pushed_contexts, modules);
+        if left != (self.leaked, 0, 0, 0, 0, 0, 0) {
+            return Some(format!("left behind, with {} allocations leaked: {:?}", self.leaked, self.left));
+        }
+        let Live { host_allocations, registered_ranges, primary_retains, events, .. } = self.end;
+        let end = (host_allocations, registered_ranges, primary_retains, events);
+        (end != (0, 0, 0, 0)).then(|| format!("left at the end: {:?}", self.end))
+    }
+}
+
+/// A number from the environment.
+pub(crate) fn setting(name: &str, otherwise: u64) -> u64 {
+    match env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is {text:?}, which is no number")),
+        Err(_) => otherwise,
+    }
+}
+
+/// Runs `work` for every seed on all cores, until one answers something; answers the first seed that did.
+pub(crate) fn search<R: Send>(first: u64, count: u64, work: impl Fn(u64) -> Option<R> + Sync) -> Option<(u64, R)> {
+    let next = AtomicU64::new(first);
+    let end = AtomicU64::new(first + count);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let one = || {
+        loop {
+            let seed = next.fetch_add(1, Relaxed);
+            if seed >= end.load(Relaxed) {
+                return None;
+            }
+            if let Some(result) = work(seed) {
+                end.fetch_min(seed, Relaxed);
+                return Some((seed, result));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(one)).collect();
+        let found = threads.into_iter().filter_map(|thread| thread.join().unwrap());
+        found.min_by_key(|(seed, _)| *seed)
+    })
+}
