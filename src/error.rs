@@ -90,6 +90,9 @@ pub enum Error {
     /// A loan to another stream was forgotten, so nothing orders what that stream does with the memory. It is leaked.
     #[error("a buffer's loan to another stream was forgotten; its memory is given up")]
     LoanForgotten,
+    /// A function that a stream called on the host panicked.
+    #[error("a host function panicked")]
+    HostFunctionPanicked,
     /// No page-locked host memory is to be had. That can run out far below what the host has free (limits of the
     /// system, of a container, or of Windows), and says nothing about device memory.
     #[error("{bytes} bytes of page-locked host memory cannot be had")]

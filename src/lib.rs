@@ -52,6 +52,8 @@ mod event;
 mod gate;
 #[allow(unsafe_code)]
 mod host;
+#[allow(unsafe_code)]
+mod host_function;
 #[cfg(feature = "launch")]
 #[allow(unsafe_code)]
 pub mod launch;

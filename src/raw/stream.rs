@@ -1,6 +1,6 @@
 //! Streams.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 
 use cuda_sys::{CUevent, CUstream, CUstream_flags_enum, CUstreamCaptureMode, CUstreamCaptureStatus, Functions};
 
@@ -71,6 +71,17 @@ pub(crate) unsafe fn stream_get_priority(functions: &Functions, stream: CUstream
 pub(crate) unsafe fn stream_is_capturing(functions: &Functions, stream: CUstream) -> Result<CUstreamCaptureStatus> {
     // SAFETY: the driver writes the status when it answers success.
     unsafe { out(|status| call!(functions, cuStreamIsCapturing?(stream, status))) }
+}
+
+/// # Safety
+/// `stream` must be live, and `function` callable with `data`, once, on any thread.
+pub(crate) unsafe fn launch_host_func(
+    functions: &Functions,
+    stream: CUstream,
+    function: unsafe extern "C" fn(*mut c_void),
+    data: *mut c_void,
+) -> Result<()> {
+    call!(functions, cuLaunchHostFunc?(stream, Some(function), data))
 }
 
 /// Runs `work` so that it cannot invalidate somebody's capture in this process.
