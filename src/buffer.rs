@@ -46,7 +46,7 @@ pub struct Buffer<T, S: StreamHandle = Arc<Stream>> {
     pub(crate) address: CUdeviceptr_v2,
     pub(crate) len: usize,
     stream: S,
-    /// Shared loans to other streams that have not been returned. Once the buffer can be used exclusively, these are
+    /// Loans to other streams that have not been returned. Once the buffer can be used exclusively again, these are
     /// loans that were forgotten.
     pub(crate) lent: AtomicUsize,
     _elements: PhantomData<T>,

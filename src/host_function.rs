@@ -52,7 +52,9 @@ impl Stream {
 unsafe extern "C" fn call<F: FnOnce()>(data: *mut c_void) {
     // SAFETY: as the caller says.
     let function = unsafe { Box::from_raw(data.cast::<F>()) };
-    if catch_unwind(AssertUnwindSafe(*function)).is_err() {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(*function)) {
+        // Dropping it could panic again.
+        core::mem::forget(payload);
         release::report(Err(Error::HostFunctionPanicked));
     }
 }

@@ -21,8 +21,9 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
         self.give_up_if_lent();
         self.admit(stream)?;
         let (address, len) = (self.address, self.len);
-        // What is forgotten is not freed.
+        // What is forgotten is not freed, and counted as such.
         (self.address, self.len) = (0, 0);
+        *self.lent.get_mut() = 1;
         Ok(Loan { buffer: self, address, len, stream })
     }
 
@@ -136,6 +137,7 @@ impl<T: Pod, S: StreamHandle> Loan<'_, T, S> {
 
 impl<T: Pod, S: StreamHandle> Drop for Loan<'_, T, S> {
     fn drop(&mut self) {
+        *self.buffer.lent.get_mut() = 0;
         // If that fails it is reported there, and the buffer stays empty: its memory is leaked.
         if returned(self.address, self.stream, self.buffer.home()) {
             (self.buffer.address, self.buffer.len) = (self.address, self.len);

@@ -66,7 +66,8 @@ fn note(error: Error) {
     FAILURES.fetch_add(1, Ordering::Relaxed);
     let hook = *HOOK.read().unwrap_or_else(PoisonError::into_inner);
     if let Some(hook) = hook {
-        let _ = catch_unwind(AssertUnwindSafe(|| hook(&error)));
+        // Dropping what a panic carries could panic again.
+        core::mem::forget(catch_unwind(AssertUnwindSafe(|| hook(&error))));
     }
     let mut recent = RECENT.lock().unwrap_or_else(PoisonError::into_inner);
     if recent.len() == REMEMBERED {

@@ -9,7 +9,7 @@ use cuda_sys::CUevent_flags_enum;
 use super::parked::{self, Pinned};
 use crate::{
     Context, DeviceSlice, DeviceSliceMut, Error, Result, Stream, order, raw, release,
-    slice::{byte_len, ensure_same_len},
+    slice::{byte_len, ensure_same_len, is_aligned},
 };
 
 /// `len` elements of page-locked host memory, for copies that do not keep the host waiting.
@@ -71,8 +71,8 @@ impl<T: Pod> PinnedBuffer<T> {
     /// Allocates `len` elements, all zero.
     ///
     /// # Errors
-    /// [`Error::HostMemory`] if so much cannot be page-locked; [`Error::SizeOverflow`] before any call; else whatever
-    /// the driver answers.
+    /// [`Error::HostMemory`] if so much cannot be page-locked; [`Error::SizeOverflow`] before any call;
+    /// [`Error::Misaligned`] for types aligned to more than a page; else whatever the driver answers.
     #[doc(alias = "cuMemHostAlloc")]
     #[doc(alias = "cuMemAllocHost")]
     pub fn new(context: &Context, len: usize) -> Result<Self> {
@@ -86,6 +86,12 @@ impl<T: Pod> PinnedBuffer<T> {
         let context = context.try_clone()?;
         context.sweep_parked();
         let pinned = context.make_pinned(bytes)?;
+        let address = pinned.address.addr() as u64;
+        if !is_aligned(address, align_of::<T>()) {
+            // SAFETY: the memory is of this live context, and the device has never used it.
+            unsafe { parked::free(context.driver().functions(), context.as_raw(), vec![pinned]) };
+            return Err(Error::Misaligned { address, align: align_of::<T>() });
+        }
         let memory = NonNull::new(pinned.address.cast::<T>()).ok_or(Error::HostMemory { bytes })?;
         // SAFETY: fresh memory of so many bytes, aligned to a page; zero bytes are valid elements.
         unsafe { memory.write_bytes(0, len) };
@@ -237,7 +243,7 @@ impl Owned {
         let mut pending = self.pending();
         match *pending {
             Pending::Nothing => return Ok(()),
-            Pending::Lost => self.context.synchronize()?,
+            Pending::Lost => return Err(Error::OrderLost),
             Pending::Reads | Pending::Writes => {
                 // SAFETY: the event is live.
                 unsafe { raw::event::event_synchronize(self.context.driver().functions(), self.pinned.event) }?;

@@ -2,16 +2,20 @@
 
 use core::ffi::c_void;
 
-use cuda_sys::Functions;
+use cuda_sys::{Functions, Symbol};
 
 use super::{call, out};
-use crate::Result;
+use crate::{Error, Result};
 
 /// Page-locked memory of `bytes` bytes, cached as ordinary memory is.
 ///
 /// # Safety
 /// The current context must be the one that is to own the memory.
 pub(crate) unsafe fn mem_host_alloc(functions: &Functions, bytes: usize) -> Result<*mut c_void> {
+    // What could not be freed again is not allocated.
+    if functions.cuMemFreeHost.is_none() {
+        return Err(Error::Unsupported(Symbol::cuMemFreeHost));
+    }
     // SAFETY: the driver writes the address when it answers success.
     unsafe { out(|address| call!(functions, cuMemHostAlloc?(address, bytes, cuda_sys::CU_MEMHOSTALLOC_PORTABLE))) }
 }
@@ -28,6 +32,10 @@ pub(crate) unsafe fn mem_free_host(functions: &Functions, address: *mut c_void) 
 /// The memory must be live, and stay so until it is unregistered. The current context must be the one that is to know
 /// of it.
 pub(crate) unsafe fn mem_host_register(functions: &Functions, address: *mut c_void, bytes: usize) -> Result<()> {
+    // What could not be unregistered again is not registered.
+    if functions.cuMemHostUnregister.is_none() {
+        return Err(Error::Unsupported(Symbol::cuMemHostUnregister));
+    }
     call!(functions, cuMemHostRegister?(address, bytes, cuda_sys::CU_MEMHOSTREGISTER_PORTABLE))
 }
 

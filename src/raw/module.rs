@@ -2,15 +2,19 @@
 
 use core::ffi::{CStr, c_void};
 
-use cuda_sys::{CUfunction, CUfunction_attribute, CUmodule, CUstream, Functions};
+use cuda_sys::{CUfunction, CUfunction_attribute, CUmodule, CUstream, Functions, Symbol};
 
 use super::{call, out};
-use crate::Result;
+use crate::{Error, Result};
 
 /// # Safety
 /// `image` must be terminated PTX text, or a whole cubin or fatbin. The current context must be the one that the module
 /// is to belong to.
 pub(crate) unsafe fn module_load_data(functions: &Functions, image: *const c_void) -> Result<CUmodule> {
+    // What could not be unloaded again is not loaded.
+    if functions.cuModuleUnload.is_none() {
+        return Err(Error::Unsupported(Symbol::cuModuleUnload));
+    }
     // SAFETY: the driver writes the handle when it answers success.
     unsafe { out(|module| call!(functions, cuModuleLoadData?(module, image))) }
 }

@@ -1,6 +1,6 @@
 //! The orderings that the safe layer makes, each to be left out: then the checker must find what they are for.
 
-use cupool_sim::{Simulator, Symbol};
+use cupool_sim::{CUresult, Simulator, Symbol};
 
 use super::world::World;
 
@@ -11,6 +11,8 @@ pub(crate) enum Rule {
     CopyBefore,
     /// And back.
     CopyAfter,
+    /// The same, with the mark left out instead of the wait.
+    CopyMark,
     LoanStart,
     LoanEnd,
     SharedLoanStart,
@@ -23,14 +25,20 @@ pub(crate) enum Rule {
     /// And back.
     #[cfg(feature = "launch")]
     LaunchAfter,
-    /// The wait for copies before the host looks at pinned memory.
-    PinnedView,
+    /// The wait for copies before the host reads pinned memory.
+    PinnedRead,
+    /// And before it writes it.
+    PinnedWrite,
+    /// The question whether pinned memory that is dropped is still in use.
+    PinnedDrop,
     /// The wait of a copy for another stream's copy of the same pinned memory.
     PinnedChain,
     /// The wait for the device before a staging block is used again.
     StagingReuse,
     /// The wait for the device before a staging block is emptied.
     StagingFilled,
+    /// The waits for the device before a context frees its pinned memory.
+    ContextEnd,
     /// That a free comes after what its stream was given before.
     Free,
     /// That an allocation comes before what its stream is given later.
@@ -41,6 +49,7 @@ impl Rule {
     pub(crate) const ALL: &'static [Self] = &[
         Self::CopyBefore,
         Self::CopyAfter,
+        Self::CopyMark,
         Self::LoanStart,
         Self::LoanEnd,
         Self::SharedLoanStart,
@@ -50,19 +59,31 @@ impl Rule {
         Self::LaunchBefore,
         #[cfg(feature = "launch")]
         Self::LaunchAfter,
-        Self::PinnedView,
+        Self::PinnedRead,
+        Self::PinnedWrite,
+        Self::PinnedDrop,
         Self::PinnedChain,
         Self::StagingReuse,
         Self::StagingFilled,
+        Self::ContextEnd,
         Self::Free,
         Self::Allocation,
     ];
+
+    /// Whether the checker can see what is wrong. The host's reads it cannot: they show in what is read.
+    pub(crate) fn is_seen(self) -> bool {
+        !matches!(self, Self::PinnedRead | Self::StagingFilled)
+    }
 
     /// The calls that make the ordering, as they come up in the operation it belongs to.
     fn ignore(self, simulator: &Simulator) {
         match self {
             Self::CopyAfter => simulator.ignore(Symbol::cuStreamWaitEvent, 1),
-            Self::PinnedView | Self::StagingFilled => simulator.ignore_every(Symbol::cuEventSynchronize),
+            Self::CopyMark => simulator.ignore(Symbol::cuEventRecord, 0),
+            Self::PinnedRead | Self::PinnedWrite | Self::StagingFilled | Self::ContextEnd => {
+                simulator.ignore_every(Symbol::cuEventSynchronize);
+            }
+            Self::PinnedDrop => simulator.ignore_every(Symbol::cuEventQuery),
             Self::StagingReuse => {
                 simulator.ignore_every(Symbol::cuEventQuery);
                 simulator.ignore_every(Symbol::cuEventSynchronize);
@@ -74,7 +95,7 @@ impl Rule {
     }
 }
 
-/// The driver ignores an ordering for as long as this lives.
+/// The driver ignores an ordering, or refuses it, for as long as this lives.
 pub(crate) struct Ignored<'a>(&'a Simulator);
 
 impl Drop for Ignored<'_> {
@@ -83,14 +104,30 @@ impl Drop for Ignored<'_> {
     }
 }
 
+/// Leaves an ordering out, if it is the one to be left out.
+pub(crate) fn leave_out(simulator: &Simulator, rule: Rule, without: Option<Rule>) -> Option<Ignored<'_>> {
+    (without == Some(rule)).then(|| {
+        rule.ignore(simulator);
+        Ignored(simulator)
+    })
+}
+
 impl<'g> World<'g> {
     /// Leaves an ordering out, if it is the one to be left out.
     pub(crate) fn leave_out(&self, rule: Rule) -> Option<Ignored<'g>> {
+        leave_out(&self.ground.simulator, rule, self.without)
+    }
+
+    /// Once in a while has one of the calls fail that end foreign work: the host waits in its place, and nobody should
+    /// notice. Each is given with how many calls of that kind come before it.
+    pub(crate) fn hinder(&mut self, calls: [(Symbol, u64); 2]) -> Option<Ignored<'g>> {
+        if self.without.is_some() || !self.choices.once_in(15) {
+            return None;
+        }
+        let (symbol, nth) = calls[self.choices.below(2)];
         let simulator = &self.ground.simulator;
-        (self.without == Some(rule)).then(|| {
-            rule.ignore(simulator);
-            Ignored(simulator)
-        })
+        simulator.fail(symbol, nth, CUresult::CUDA_ERROR_UNKNOWN);
+        Some(Ignored(simulator))
     }
 
     /// Leaves out `count` waits, after so many others.

@@ -1,10 +1,10 @@
 //! Kernels, with memory at home anywhere.
 
 use cupool::launch::{Function, LaunchConfig, Module};
-use cupool_sim::KernelAccess;
+use cupool_sim::{KernelAccess, Symbol};
 
 use super::{
-    controls::Rule,
+    controls::{Ignored, Rule},
     world::{Ground, World},
 };
 
@@ -35,7 +35,7 @@ impl Kernels {
     }
 }
 
-impl World<'_> {
+impl<'g> World<'g> {
     pub(crate) fn launch(&mut self) {
         let Some(mut held) = self.take() else { return };
         let stream = self.stream();
@@ -48,6 +48,8 @@ impl World<'_> {
                 let config = LaunchConfig::for_elements((end - start) as u32, 256);
                 let foreign = usize::from(!view.home().is_same(&stream));
                 let _without = self.leave_out_of_launch(foreign);
+                let last = foreign as u64;
+                let _hindered = self.hinder([(Symbol::cuEventRecord, last), (Symbol::cuStreamWaitEvent, last)]);
                 let arguments = (view.slice(start..end).unwrap(), (end - start) as u32, value);
                 // SAFETY: the arguments are the kernel's, and it stays within them.
                 unsafe { self.kernels.add.launch(&stream, config, &arguments).unwrap() };
@@ -70,7 +72,7 @@ impl World<'_> {
     }
 
     /// Leaves out the fences on one side of a launch with so much foreign memory.
-    fn leave_out_of_launch(&self, foreign: usize) -> Option<super::controls::Ignored<'_>> {
+    fn leave_out_of_launch(&self, foreign: usize) -> Option<Ignored<'g>> {
         let before = self.leave_out_from(Rule::LaunchBefore, 0, foreign);
         before.or_else(|| self.leave_out_from(Rule::LaunchAfter, foreign, foreign))
     }

@@ -4,6 +4,7 @@ use core::mem;
 use std::{sync::Arc, thread};
 
 use cupool::{Buffer, Stream, StreamHandle};
+use cupool_sim::Symbol;
 
 use super::{
     choices::Choices,
@@ -49,6 +50,7 @@ impl World<'_> {
             return false;
         }
         let _without = self.leave_out(Rule::LoanEnd);
+        let _hindered = self.hinder([(Symbol::cuEventRecord, 0), (Symbol::cuStreamWaitEvent, 0)]);
         drop(loan);
         true
     }
@@ -127,6 +129,7 @@ impl World<'_> {
                         forgotten = true;
                     } else {
                         let _without = self.leave_out(Rule::SharedLoanEnd);
+                        let _hindered = self.hinder([(Symbol::cuEventRecord, 0), (Symbol::cuStreamWaitEvent, 0)]);
                         drop(loan);
                     }
                 }

@@ -1,6 +1,7 @@
 //! Pinned host memory, and copies that go on after the call.
 
-use cupool::{DeviceSlice, DeviceSliceMut, Error, PinnedBuffer, Registered};
+use cupool::{DeviceSlice, DeviceSliceMut, PinnedBuffer, Registered};
+use cupool_sim::Symbol;
 
 use super::{controls::Rule, model::Model, world::World};
 
@@ -31,6 +32,7 @@ impl World<'_> {
         let mut pin = self.pin(len);
         {
             let _without = self.leave_out(Rule::PinnedChain);
+            let _hindered = self.hinder([(Symbol::cuEventRecord, 0), (Symbol::cuEventRecord, 0)]);
             view.slice(..len).unwrap().copy_to_pinned(&mut pin.buffer).unwrap();
         }
         pin.model.copy(0, model, start, len);
@@ -42,6 +44,7 @@ impl World<'_> {
         let pin = self.pin(len);
         {
             let _without = self.leave_out(Rule::PinnedChain);
+            let _hindered = self.hinder([(Symbol::cuEventRecord, 0), (Symbol::cuEventRecord, 0)]);
             view.slice(..len).unwrap().copy_from_pinned(&pin.buffer).unwrap();
         }
         model.copy(start, &pin.model, 0, len);
@@ -50,7 +53,10 @@ impl World<'_> {
 
     /// Now and then it is dropped at once, with the copy under way.
     fn keep(&mut self, pin: Pin) {
-        if !self.choices.once_in(8) {
+        if self.choices.once_in(8) {
+            let _without = self.leave_out(Rule::PinnedDrop);
+            drop(pin);
+        } else {
             self.pins.push(pin);
         }
     }
@@ -73,14 +79,14 @@ impl World<'_> {
                 let mut pin = self.pins.swap_remove(self.choices.below(self.pins.len()));
                 let changes = self.choices.once_in(2);
                 {
-                    let _without = self.leave_out(Rule::PinnedView);
+                    let _without = self.leave_out(if changes { Rule::PinnedWrite } else { Rule::PinnedRead });
                     let found =
                         if changes { pin.buffer.as_mut_slice().unwrap() } else { pin.buffer.as_slice().unwrap() };
                     self.expect("pinned memory", &pin.model, 0, found);
                 }
                 if changes {
                     let bytes = self.choices.bytes(pin.model.len());
-                    let _without = self.leave_out(Rule::PinnedView);
+                    let _without = self.leave_out(Rule::PinnedWrite);
                     pin.buffer.as_mut_slice().unwrap().copy_from_slice(&bytes);
                     pin.model.write(0, &bytes);
                 }
@@ -104,7 +110,7 @@ impl World<'_> {
                 view.as_slice().copy_to_host(&mut registered).unwrap();
                 self.expect("registered memory", model, 0, &registered);
             }
-            Err((error, _)) => panic!("{}", Error::from(error)),
+            Err((error, _)) => panic!("{error}"),
         }
         self.held.push(held);
     }

@@ -7,7 +7,7 @@ use cupool_sim::{Finding, Live, Simulator, Symbol};
 
 use super::{
     choices::Choices,
-    controls::Rule,
+    controls::{Rule, leave_out},
     world::{Ground, World},
 };
 
@@ -21,7 +21,7 @@ pub(crate) struct Outcome {
     /// Allocations that nothing will free.
     pub(crate) leaked: usize,
     /// What was alive when all was dropped but the context, and after that.
-    pub(crate) left: Live,
+    pub(crate) left: Option<Live>,
     pub(crate) end: Live,
 }
 
@@ -40,6 +40,8 @@ impl Program {
         // The driver makes choices of its own; one program in four runs as late as it can.
         let scheduling = if choices.once_in(4) { 0 } else { choices.next() };
         let late = choices.once_in(3);
+        // Everything may end while work is still to be done.
+        let waits = !choices.once_in(4);
         let options = Simulator::builder().seed(scheduling).pageable_async(late).record_calls(self.log);
         let ground = Ground::new(options.build(), &mut choices);
         let mut world = World::new(&ground, choices, self.without);
@@ -49,9 +51,15 @@ impl Program {
         let (leaked, operations, wrong) = world.end();
         let Ground { simulator, context, streams, pools } = ground;
         drop((streams, pools));
-        context.synchronize().unwrap();
-        let left = simulator.live();
+        let left = if waits {
+            context.synchronize().unwrap();
+            Some(simulator.live())
+        } else {
+            None
+        };
+        let without = leave_out(&simulator, Rule::ContextEnd, self.without);
         drop(context);
+        drop(without);
         let (findings, calls, end) = (simulator.findings(), simulator.calls(), simulator.live());
         Outcome { operations, findings, wrong, calls, leaked, left, end }
     }
@@ -66,16 +74,24 @@ impl Outcome {
         if let Some(wrong) = &self.wrong {
             return Some(wrong.clone());
         }
-        let Live { allocations, streams, pools, pending_operations, pushed_contexts, modules, .. } = self.left;
-        // What is left of events belongs to the context, with pinned memory: one for each block.
-        let events = self.left.events - self.left.host_allocations;
-        let left = (allocations, streams, events, pools, pending_operations, pushed_contexts, modules);
-        if left != (self.leaked, 0, 0, 0, 0, 0, 0) {
-            return Some(format!("left behind, with {} allocations leaked: {:?}", self.leaked, self.left));
+        if let Some(live) = self.left
+            && !self.is_all_that_is_left(live)
+        {
+            return Some(format!("left behind, with {} allocations leaked: {live:?}", self.leaked));
         }
         let Live { host_allocations, registered_ranges, primary_retains, events, .. } = self.end;
         let end = (host_allocations, registered_ranges, primary_retains, events);
         (end != (0, 0, 0, 0)).then(|| format!("left at the end: {:?}", self.end))
+    }
+}
+
+impl Outcome {
+    fn is_all_that_is_left(&self, live: Live) -> bool {
+        let Live { allocations, streams, pools, pending_operations, pushed_contexts, modules, .. } = live;
+        // What is left of events belongs to the context, with pinned memory: one for each block.
+        let events = live.events - live.host_allocations;
+        let left = (allocations, streams, events, pools, pending_operations, pushed_contexts, modules);
+        left == (self.leaked, 0, 0, 0, 0, 0, 0)
     }
 }
 

@@ -1,10 +1,15 @@
 //! What can be done with views of memory, whoever lends them.
 
 use cupool::{DeviceSlice, DeviceSliceMut, Stream};
+use cupool_sim::Symbol;
 
-use super::{controls::Rule, model::Model, world::World};
+use super::{
+    controls::{Ignored, Rule},
+    model::Model,
+    world::World,
+};
 
-impl World<'_> {
+impl<'g> World<'g> {
     /// Reads part of a view, into host memory of some kind or into another buffer.
     pub(crate) fn read(&mut self, view: DeviceSlice<'_, u8>, model: &Model) {
         let (start, end) = self.choices.part(model.len());
@@ -35,9 +40,10 @@ impl World<'_> {
         let len = part.len().min(of_target.len());
         let to = self.choices.below(of_target.len() - len + 1);
         let _without = self.leave_out_of_copy(target.home(), part.home());
+        let _hindered = self.hinder([(Symbol::cuEventRecord, 1), (Symbol::cuStreamWaitEvent, 1)]);
         target.slice(to..to + len).unwrap().copy_from(part.slice(..len).unwrap()).unwrap();
         of_target.copy(to, model, start, len);
-        drop(_without);
+        drop((_without, _hindered));
         self.held.push(held);
     }
 
@@ -53,6 +59,7 @@ impl World<'_> {
             4..6 => {
                 let bytes = self.choices.bytes(end - start);
                 let _without = self.leave_out(Rule::StagingReuse);
+                let _hindered = self.hinder([(Symbol::cuEventRecord, 0), (Symbol::cuEventRecord, 1)]);
                 view.slice(start..end).unwrap().copy_from_host(&bytes).unwrap();
                 model.write(start, &bytes);
             }
@@ -62,10 +69,11 @@ impl World<'_> {
                 let len = (end - start).min(of_source.len());
                 let from = self.choices.below(of_source.len() - len + 1);
                 let _without = self.leave_out_of_copy(view.home(), source.home());
+                let _hindered = self.hinder([(Symbol::cuEventRecord, 1), (Symbol::cuStreamWaitEvent, 1)]);
                 let mut part = view.slice(start..start + len).unwrap();
                 part.copy_from(source.slice(from..from + len).unwrap()).unwrap();
                 model.copy(start, of_source, from, len);
-                drop(_without);
+                drop((_without, _hindered));
                 self.held.push(held);
             }
             9 => {
@@ -105,10 +113,10 @@ impl World<'_> {
     }
 
     /// Leaves out a fence of a copy, if there is one.
-    fn leave_out_of_copy(&self, to: &Stream, from: &Stream) -> Option<super::controls::Ignored<'_>> {
+    fn leave_out_of_copy(&self, to: &Stream, from: &Stream) -> Option<Ignored<'g>> {
         if to.is_same(from) {
             return None;
         }
-        self.leave_out(Rule::CopyBefore).or_else(|| self.leave_out(Rule::CopyAfter))
+        [Rule::CopyBefore, Rule::CopyAfter, Rule::CopyMark].into_iter().find_map(|rule| self.leave_out(rule))
     }
 }

@@ -89,10 +89,6 @@ pub(crate) struct Held<'g> {
 }
 
 impl Held<'_> {
-    pub(crate) fn home(&self) -> &Stream {
-        each!(&self.buffer, buffer => buffer.home())
-    }
-
     pub(crate) fn shared(&self) -> (DeviceSlice<'_, u8>, &Model) {
         (each!(&self.buffer, buffer => buffer.as_slice()), &self.model)
     }

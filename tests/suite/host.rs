@@ -177,7 +177,6 @@ fn h2_too_many_pinned_elements_are_refused() {
 }
 
 #[test]
-#[ignore = "`PinnedBuffer::new` misaligns elements that are aligned to more than a page, which aborts debug builds"]
 fn h6_pinned_elements_aligned_more_than_a_page_are_aligned_or_refused() {
     #[derive(Clone, Copy)]
     #[repr(C, align(65536))]
