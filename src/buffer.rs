@@ -1,13 +1,20 @@
 //! Buffers: owned device memory, freed in stream order when dropped.
 
-use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::RangeBounds, ptr, sync::atomic::AtomicUsize};
+use core::{
+    fmt,
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ops::RangeBounds,
+    ptr,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 use std::sync::Arc;
 
 use bytemuck::Pod;
 use cuda_sys::CUdeviceptr_v2;
 
 use crate::{
-    DeviceSlice, DeviceSliceMut, Error, Result, Stream, StreamHandle, raw, release,
+    DeviceSlice, DeviceSliceMut, Error, PinnedBuffer, Result, Stream, StreamHandle, raw, release,
     slice::{byte_len, cast_len, is_aligned},
 };
 
@@ -66,7 +73,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     }
 
     /// Gives up the allocation: its address, its number of elements and its home stream. The address is 0 if there
-    /// is nothing to free.
+    /// is nothing to free, or if the memory was given up because a loan was forgotten.
     #[must_use = "the memory stays allocated"]
     #[inline]
     pub fn into_raw_parts(mut self) -> (CUdeviceptr_v2, usize, S) {
@@ -194,6 +201,22 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
         self.as_mut_slice().copy_from_host(source)
     }
 
+    /// See [`DeviceSliceMut::copy_from_pinned`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn copy_from_pinned(&mut self, source: &PinnedBuffer<T>) -> Result<()> {
+        self.as_mut_slice().copy_from_pinned(source)
+    }
+
+    /// See [`DeviceSlice::copy_to_pinned`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn copy_to_pinned(&self, destination: &mut PinnedBuffer<T>) -> Result<()> {
+        self.as_slice().copy_to_pinned(destination)
+    }
+
     /// See [`DeviceSliceMut::copy_from`].
     ///
     /// # Errors
@@ -228,6 +251,9 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     /// as it was.
     pub fn cast<U: Pod>(mut self) -> Result<Buffer<U, S>, (Error, Self)> {
         self.give_up_if_lent();
+        if self.address == 0 && self.byte_len() != 0 {
+            return Err((Error::LoanForgotten, self));
+        }
         match cast_len::<T, U>(self.address, self.len) {
             Ok(len) => {
                 let (address, _, stream) = self.into_raw_parts();
@@ -240,20 +266,19 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
 }
 
 impl<T, S: StreamHandle> Buffer<T, S> {
-    /// Whether a loan was forgotten: nothing orders what the other stream does, so the memory is not to be touched.
+    /// Called where the buffer is used exclusively: a loan that has not been returned by now never will be, so nothing
+    /// orders what the other stream does, and the memory is not to be touched any more.
     #[inline(always)]
     pub(crate) fn give_up_if_lent(&mut self) {
         if *self.lent.get_mut() != 0 {
-            release::report(Err(self.give_up()));
+            self.address = 0;
         }
     }
 
-    /// Leaks the memory; the buffer is empty from now on.
-    #[cold]
-    fn give_up(&mut self) -> Error {
-        (self.address, self.len) = (0, 0);
-        *self.lent.get_mut() = 0;
-        Error::LoanForgotten
+    /// Whether loans are out, or were when they could no longer be returned.
+    #[cfg(feature = "launch")]
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::Relaxed) != 0
     }
 
     /// # Safety
@@ -261,7 +286,7 @@ impl<T, S: StreamHandle> Buffer<T, S> {
     #[inline(always)]
     unsafe fn release(&mut self) -> Result<()> {
         if *self.lent.get_mut() != 0 {
-            return Err(self.give_up());
+            return Err(Error::LoanForgotten);
         }
         if self.address == 0 {
             return Ok(());
@@ -272,13 +297,24 @@ impl<T, S: StreamHandle> Buffer<T, S> {
         // caller says that this is its end.
         Ok(unsafe { raw::memory::mem_free_async(home.driver().functions(), self.address, home.as_raw()) }?)
     }
+
+    #[cold]
+    fn report(&self, released: Result<()>) {
+        // What was given up with a report is not reported again.
+        if self.lent.load(Ordering::Relaxed) != GIVEN_UP {
+            release::report(released);
+        }
+    }
 }
 
 impl<T, S: StreamHandle> Drop for Buffer<T, S> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: `free` and `into_raw_parts` prevent this drop, so it is the only release.
-        release::report(unsafe { self.release() });
+        let released = unsafe { self.release() };
+        if released.is_err() {
+            self.report(released);
+        }
     }
 }
 
@@ -309,6 +345,9 @@ pub(crate) fn allocate<T: Pod, S: StreamHandle>(
     }
     Ok(buffer)
 }
+
+/// In place of a count of loans: the memory was given up, and that was reported.
+pub(crate) const GIVEN_UP: usize = usize::MAX;
 
 /// What CUDA promises of every allocation's alignment.
 const DRIVER_ALIGN: usize = 256;

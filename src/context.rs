@@ -10,7 +10,8 @@ use crate::{Device, Driver, Error, Result, host::Parked, raw, release, staging::
 /// A retain of a device's primary context, shared by whatever was made in it.
 ///
 /// The context exists as long as anything in the process retains it; every [`Stream`](crate::Stream) and
-/// [`Event`](crate::Event) holds on to the one it was made with. Nothing here asks the caller to make a context
+/// [`Event`](crate::Event) holds on to the one it was made with. Dropping the last of them waits for copies between the
+/// host and the device that are still under way, since their memory goes with it. Nothing here asks the caller to make a context
 /// current, and no call leaves another one current than it found.
 pub struct Context {
     shared: Arc<Shared>,
@@ -194,7 +195,8 @@ impl fmt::Debug for Context {
 
 /// A context that somebody else keeps alive for `'a`; derefs to [`Context`].
 pub struct ContextRef<'a> {
-    context: Context,
+    /// Dropped by hand: what that does must be done while the owner lives.
+    context: ManuallyDrop<Context>,
     _owner: PhantomData<&'a Context>,
 }
 
@@ -206,7 +208,14 @@ impl ContextRef<'_> {
     /// `raw` must be a context of `device`, and live for all of `'a`.
     #[must_use]
     pub unsafe fn borrow_raw(device: Device, raw: CUcontext) -> Self {
-        Self { context: Context::with_retain(device, raw, None), _owner: PhantomData }
+        Self { context: ManuallyDrop::new(Context::with_retain(device, raw, None)), _owner: PhantomData }
+    }
+}
+
+impl Drop for ContextRef<'_> {
+    fn drop(&mut self) {
+        // SAFETY: never used again.
+        unsafe { ManuallyDrop::drop(&mut self.context) };
     }
 }
 

@@ -84,11 +84,15 @@ pub enum Error {
         /// Size of an element of the new type, in bytes.
         size: usize,
     },
+    /// Text that does not begin as PTX does: with comments, if any, and `.version`.
+    #[error("the text is not PTX")]
+    NotPtx,
     /// Text for the driver holds a NUL character.
     #[error("the text holds a NUL character")]
     InteriorNul,
-    /// A loan to another stream was forgotten, so nothing orders what that stream does with the memory. It is leaked.
-    #[error("a buffer's loan to another stream was forgotten; its memory is given up")]
+    /// A loan to another stream was forgotten, or could not be ended, so nothing orders what that stream does with the
+    /// memory. It is leaked.
+    #[error("a buffer's loan to another stream was never ended; its memory is given up")]
     LoanForgotten,
     /// A function that a stream called on the host panicked.
     #[error("a host function panicked")]

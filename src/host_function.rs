@@ -31,19 +31,15 @@ impl Stream {
     /// ```
     ///
     /// # Errors
-    /// Whatever the driver answers.
+    /// [`Error::StreamCapturing`]: a graph could call it many times. Else whatever the driver answers.
     #[doc(alias = "cuLaunchHostFunc")]
     #[doc(alias = "cuStreamAddCallback")]
     pub fn call_host<F: FnOnce() + Copy + Send + 'static>(&self, function: F) -> Result<()> {
+        self.ensure_not_capturing()?;
         let data = Box::into_raw(Box::new(function));
-        // SAFETY: the stream is borrowed, hence live; `call::<F>` takes over what `data` owns, once.
-        let enqueued =
-            unsafe { raw::stream::launch_host_func(self.driver().functions(), self.as_raw(), call::<F>, data.cast()) };
-        if enqueued.is_err() {
-            // SAFETY: a call that was refused is never made, so the box is still ours.
-            drop(unsafe { Box::from_raw(data) });
-        }
-        enqueued
+        // SAFETY: the stream is borrowed, hence live; `call::<F>` takes over what `data` owns, once, since no graph is
+        // being made of it. If the driver refuses, the few bytes are leaked: it does not promise never to call then.
+        unsafe { raw::stream::launch_host_func(self.driver().functions(), self.as_raw(), call::<F>, data.cast()) }
     }
 }
 

@@ -1,15 +1,18 @@
 //! Lending a buffer to another stream: to one exclusively, to several for reading, or for good.
 //!
 //! A loan's stream first waits for the home stream; when the loan ends, the home stream waits for it. The host waits
-//! for neither. A loan that is forgotten (`mem::forget`) leaves nothing that orders the other stream's work, so the
-//! memory is leaked then: the buffer is found empty.
+//! for neither. A loan that is forgotten (`mem::forget`) leaves nothing that orders the other stream's work, and one
+//! whose end fails does the same. The memory is given up then: it is never freed, and whatever is tried with the buffer
+//! answers [`Error::LoanForgotten`].
 
 use core::sync::atomic::Ordering;
 
 use bytemuck::Pod;
 use cuda_sys::CUdeviceptr_v2;
 
-use crate::{Buffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream, StreamHandle, order, release};
+use crate::{
+    Buffer, DeviceSlice, DeviceSliceMut, Error, Result, Stream, StreamHandle, buffer::GIVEN_UP, order, release,
+};
 
 impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     /// Lends the buffer to `stream` for exclusive use, until the loan is dropped.
@@ -21,9 +24,9 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
         self.give_up_if_lent();
         self.admit(stream)?;
         let (address, len) = (self.address, self.len);
-        // What is forgotten is not freed, and counted as such.
-        (self.address, self.len) = (0, 0);
-        *self.lent.get_mut() = 1;
+        // What is forgotten is not freed.
+        self.address = 0;
+        *self.lent.get_mut() = usize::from(address != 0);
         Ok(Loan { buffer: self, address, len, stream })
     }
 
@@ -35,7 +38,9 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn read_on<'a>(&'a self, stream: &'a Stream) -> Result<SharedLoan<'a, T, S>> {
         self.admit(stream)?;
-        self.lent.fetch_add(1, Ordering::Relaxed);
+        if self.address != 0 {
+            self.lent.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(SharedLoan { buffer: self, stream })
     }
 
@@ -58,21 +63,26 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     /// Makes `stream` wait for the home stream; memory that is not there needs no order.
     fn admit(&self, stream: &Stream) -> Result<()> {
         self.home().driver().ensure_same(stream.driver())?;
-        if self.address == 0 {
+        if self.byte_len() == 0 {
             return Ok(());
+        }
+        if self.address == 0 {
+            return Err(Error::LoanForgotten);
         }
         self.home().ensure_ordered()?;
         order::fence(self.home(), stream)
     }
 }
 
-/// Makes `home` wait for `stream`, which has had the memory at `address`; false if the memory must be given up.
-fn returned(address: CUdeviceptr_v2, stream: &Stream, home: &Stream) -> bool {
+/// Makes `home` wait for `stream`, which has had the memory at `address`; fails if the memory must be given up.
+fn returned(address: CUdeviceptr_v2, stream: &Stream, home: &Stream) -> Result<()> {
     if address == 0 {
-        return true;
+        return Ok(());
     }
-    let returned = stream.ensure_ordered().and_then(|()| order::give_back(stream, home));
-    returned.is_ok() || returned.is_err_and(|error| release::is_over(&error))
+    match stream.ensure_ordered().and_then(|()| order::give_back(stream, home)) {
+        Err(error) if release::is_over(&error) => Ok(()),
+        returned => returned,
+    }
 }
 
 /// A buffer in the hands of another stream, exclusively. Dropping it gives the buffer back.
@@ -137,10 +147,15 @@ impl<T: Pod, S: StreamHandle> Loan<'_, T, S> {
 
 impl<T: Pod, S: StreamHandle> Drop for Loan<'_, T, S> {
     fn drop(&mut self) {
-        *self.buffer.lent.get_mut() = 0;
-        // If that fails it is reported there, and the buffer stays empty: its memory is leaked.
-        if returned(self.address, self.stream, self.buffer.home()) {
-            (self.buffer.address, self.buffer.len) = (self.address, self.len);
+        match returned(self.address, self.stream, self.buffer.home()) {
+            Ok(()) => {
+                self.buffer.address = self.address;
+                *self.buffer.lent.get_mut() = 0;
+            }
+            Err(error) => {
+                *self.buffer.lent.get_mut() = GIVEN_UP;
+                release::report(Err(error));
+            }
         }
     }
 }
@@ -153,6 +168,18 @@ pub struct SharedLoan<'a, T: Pod, S: StreamHandle> {
 }
 
 impl<T: Pod, S: StreamHandle> SharedLoan<'_, T, S> {
+    /// Number of elements.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether there is no element.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
     /// The device address of the first element, to be read in the order of the loan's stream.
     #[must_use]
     pub const fn as_raw(&self) -> CUdeviceptr_v2 {
@@ -169,9 +196,15 @@ impl<T: Pod, S: StreamHandle> SharedLoan<'_, T, S> {
 
 impl<T: Pod, S: StreamHandle> Drop for SharedLoan<'_, T, S> {
     fn drop(&mut self) {
-        // A loan that cannot be ended counts on: the buffer is given up when it is next used exclusively.
-        if returned(self.buffer.address, self.stream, self.buffer.home()) {
-            self.buffer.lent.fetch_sub(1, Ordering::Relaxed);
+        if self.buffer.address == 0 {
+            return;
+        }
+        match returned(self.buffer.address, self.stream, self.buffer.home()) {
+            Ok(()) => {
+                self.buffer.lent.fetch_sub(1, Ordering::Relaxed);
+            }
+            // The loan counts on, so that the memory is given up when the buffer is next used exclusively.
+            Err(error) => release::report(Err(error)),
         }
     }
 }

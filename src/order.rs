@@ -31,11 +31,11 @@ pub(crate) fn fence(earlier: &Stream, later: &Stream) -> Result<()> {
 /// On return the work comes after what was on `home` before, and before whatever `home` gets from now on.
 #[inline]
 pub(crate) fn foreign(stream: &Stream, home: &Stream, enqueue: impl FnOnce() -> Result<()>) -> Result<()> {
+    home.ensure_ordered()?;
     if stream.is_same(home) { enqueue() } else { fenced(stream, home, enqueue) }
 }
 
 fn fenced(stream: &Stream, home: &Stream, enqueue: impl FnOnce() -> Result<()>) -> Result<()> {
-    home.ensure_ordered()?;
     fence(home, stream)?;
     // The second fence must not fail for want of an event.
     stream.fence_event()?;
@@ -47,18 +47,18 @@ fn fenced(stream: &Stream, home: &Stream, enqueue: impl FnOnce() -> Result<()>) 
 /// Orders `home` after all that `stream` was given, one way or another; if there is none, no memory at home there is
 /// freed any more.
 pub(crate) fn give_back_or_lose(stream: &Stream, home: &Stream) -> Result<()> {
-    give_back(stream, home).inspect_err(|_| home.lose_order())
+    let returned = give_back(stream, home);
+    if let Err(error) = &returned {
+        home.lose_order();
+        release::report(Err(error.clone()));
+    }
+    returned
 }
 
-/// Orders `home` after all that `stream` was given, one way or another. If there is none, that is reported, and the
-/// memory must be given up.
+/// Orders `home` after all that `stream` was given: by a fence, or else by a wait of the host. If neither can be had,
+/// the memory must be given up.
 pub(crate) fn give_back(stream: &Stream, home: &Stream) -> Result<()> {
-    fence(stream, home).or_else(|error| {
-        wait_on_host(stream).map_err(|_| {
-            release::report(Err(error.clone()));
-            error
-        })
-    })
+    fence(stream, home).or_else(|error| wait_on_host(stream).map_err(|_| error))
 }
 
 /// Waits for `stream`, by other means if the first fails.

@@ -14,7 +14,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use cuda_sys::{CUcontext, CUdeviceptr_v2, CUevent, CUevent_flags_enum, Functions};
+use cuda_sys::{CUcontext, CUdeviceptr_v2, CUevent, CUevent_flags_enum, CUstream, Functions};
 
 use crate::{Error, Result, Stream, order, raw, release};
 
@@ -22,7 +22,7 @@ use crate::{Error, Result, Stream, order, raw, release};
 const SMALL: usize = 64 << 10;
 const LARGE: usize = 512 << 10;
 
-/// How many blocks of a size a context makes before a copy waits for one.
+/// How many blocks of a size a context makes before a copy waits for one of its own stream's.
 const MOST: usize = 8;
 
 /// How many blocks one large copy from the device has under way: one fills while the other is emptied.
@@ -49,6 +49,8 @@ struct Stock {
 struct Block {
     memory: NonNull<u8>,
     event: CUevent,
+    /// Where it was used last; only ever compared.
+    stream: CUstream,
 }
 
 // SAFETY: the memory is owned by the block, and event handles may be used from every thread.
@@ -98,26 +100,37 @@ impl Shelf {
         Self { bytes, shelf: Mutex::new(Stock { idle: VecDeque::new(), made: 0 }) }
     }
 
-    /// A block that the device is done with. The lock is never held over a driver call that can wait.
+    /// A block that the device is done with: one of the shelf's, or a new one. Only where there are many is one waited
+    /// for, and then one of `stream`'s own: no other stream must hold this one up. The lock is never held over a driver
+    /// call.
     fn take(&self, stream: &Stream) -> Result<Block> {
         let functions = stream.driver().functions();
-        let (oldest, may_make) = {
-            let mut stock = self.lock();
-            let may_make = stock.made < MOST || stock.idle.is_empty();
-            (stock.idle.pop_front(), may_make)
-        };
-        let Some(block) = oldest else { return self.make(stream) };
-        // SAFETY: the block's event is live as long as the block.
-        let done = unsafe { raw::event::event_query(functions, block.event) };
-        match done {
-            Ok(true) => return Ok(block),
-            Ok(false) if may_make => {
-                // It stays the oldest.
-                self.lock().idle.push_front(block);
-                return self.make(stream);
+        let few = self.lock().made < MOST;
+        let mut busy = VecDeque::new();
+        let mut done = None;
+        while done.is_none() && (!few || busy.is_empty()) {
+            let Some(block) = self.lock().idle.pop_front() else { break };
+            // SAFETY: the block's event is live as long as the block.
+            match unsafe { raw::event::event_query(functions, block.event) } {
+                Ok(true) => done = Some(block),
+                // Gone with its context, which somebody reset.
+                Err(error) if release::is_over(&error) => self.leak(block, &error),
+                _ => busy.push_back(block),
             }
-            _ => {}
         }
+        let mut stock = self.lock();
+        for block in busy.into_iter().rev() {
+            stock.idle.push_front(block);
+        }
+        if let Some(block) = done {
+            return Ok(block);
+        }
+        let own = stock.idle.iter().position(|block| block.stream == stream.as_raw());
+        let Some(block) = own.filter(|_| !few).and_then(|own| stock.idle.remove(own)) else {
+            drop(stock);
+            return self.make(stream);
+        };
+        drop(stock);
         // SAFETY: as above.
         match unsafe { raw::event::event_synchronize(functions, block.event) } {
             Ok(()) => Ok(block),
@@ -137,7 +150,7 @@ impl Shelf {
             // SAFETY: as above.
             let memory = unsafe { raw::host::mem_host_alloc(functions, self.bytes) };
             match memory.map(|memory| NonNull::new(memory.cast::<u8>())) {
-                Ok(Some(memory)) => Ok(Block { memory, event }),
+                Ok(Some(memory)) => Ok(Block { memory, event, stream: stream.as_raw() }),
                 failed => {
                     // SAFETY: the event was just made, and nobody has seen it.
                     release::report(unsafe { raw::event::event_destroy(functions, event) });
@@ -172,7 +185,8 @@ impl Shelf {
     }
 
     /// Marks on `stream` that the device is done with `block`, and keeps it for the next copy.
-    fn give_back_after(&self, block: Block, stream: &Stream) -> Result<()> {
+    fn give_back_after(&self, mut block: Block, stream: &Stream) -> Result<()> {
+        block.stream = stream.as_raw();
         // SAFETY: block and stream are live, and of one context.
         let marked = unsafe { raw::event::event_record(stream.driver().functions(), block.event, stream.as_raw()) };
         match marked.or_else(|_| order::wait_on_host(stream)) {
@@ -250,7 +264,7 @@ pub(crate) unsafe fn copy_to_host(stream: &Stream, source: CUdeviceptr_v2, desti
             break;
         }
         let block = match shelf.take(stream) {
-            Ok(block) => block,
+            Ok(block) => Block { stream: stream.as_raw(), ..block },
             Err(error) => {
                 failed = Some(error);
                 break;

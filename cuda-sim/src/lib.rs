@@ -5,7 +5,12 @@
 //! when somebody waits for it, in an order that CUDA allows and the seed chooses. Host memory is read and written
 //! when an operation runs, device memory is poisoned when it is allocated and freed, and addresses of device memory
 //! cannot be dereferenced by the host. Misuse is answered as the driver answers it, and noted in
-//! [`Simulator::findings`]. Any call can be told to fail.
+//! [`Simulator::findings`]. Any call can be told to fail, or to order nothing.
+//!
+//! Findings do not depend on luck: every operation carries what it is ordered after, so that a use of memory is reported
+//! which nothing orders with its allocation, its free or another use, even where it happened to run in time. The host's
+//! own reads and writes of pinned memory are not seen, but for a source that was changed while a copy may still read
+//! it; and how threads of the host hand work to each other is taken to be right.
 //!
 //! ```
 //! use cupool_sim::{CUresult, Simulator, Symbol};

@@ -131,7 +131,12 @@ impl State {
         let stand = self.stand();
         let ordered = self.options.check_order;
         let operation = self.operation();
-        let Some(allocation) = self.memory.all.get_mut(number) else { return };
+        let meant = self.memory.contains(number, address, bytes);
+        let Some(allocation) = self.memory.all.get_mut(number).filter(|_| meant) else {
+            // Only what was captured can be as old: what it was given has been freed since, and is no more.
+            let earlier = self.memory.freed_at(address).map(|(_, by)| by);
+            return self.found(Misuse::UseAfterFree, address, bytes, earlier);
+        };
         let earlier = match ordered {
             true => allocation.history.note(address, address + bytes, kind, operation, &stand),
             false => None,

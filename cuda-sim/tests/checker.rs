@@ -1,4 +1,5 @@
 //! The order of memory's uses: what is found whatever ran first, and what is not, because it is ordered.
+#![allow(clippy::unwrap_used, reason = "this is test code")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "the simulator checks its arguments; that is what is tested")]
 #![allow(clippy::indexing_slicing, reason = "this is test code")]
 

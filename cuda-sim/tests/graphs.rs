@@ -176,3 +176,24 @@ fn the_legacy_stream_invalidates_captures_of_blocking_streams() {
     assert_eq!(end(&rig, stream).0, CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     assert_eq!(rig.sync(stream), OK);
 }
+
+#[test]
+fn g5_memory_freed_between_capture_and_launch_is_found() {
+    for again in [false, true] {
+        let rig = rig();
+        let (stream, pool) = (rig.stream(), rig.pool());
+        let pointer = rig.alloc(64, pool, stream).unwrap();
+        let exec = captured(&rig, stream, || assert_eq!(rig.fill(pointer, 1, 64, stream), OK));
+        assert_eq!(unsafe { (rig.cuda.cuGraphLaunch.unwrap())(exec, stream) }, OK);
+        assert_eq!(rig.free(pointer, stream), OK);
+        assert_eq!(rig.sync(stream), OK);
+        assert!(rig.sim.findings().is_empty());
+        if again {
+            // Its number and a part of its place are another's now.
+            assert_eq!(rig.alloc(8, pool, stream).unwrap(), pointer);
+        }
+        assert_eq!(unsafe { (rig.cuda.cuGraphLaunch.unwrap())(exec, stream) }, OK);
+        assert_eq!(rig.sync(stream), OK);
+        assert_eq!(rig.misuses(), [Misuse::UseAfterFree]);
+    }
+}

@@ -1,14 +1,22 @@
-//! Pinned memory that nobody owns any more and the device may still use: kept until it is done.
+//! Pinned memory without an owner: kept for reuse, and because the device may still be at it.
+//!
+//! Freeing page-locked memory waits for all work of the device, and making it is slow. So what is dropped is parked
+//! here, and is freed when so much has come together that somebody who makes more has to wait for it, when it is asked
+//! for, or with the context.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cuda_sys::{CUcontext, CUevent, Functions};
 
-use crate::{raw, release};
+use crate::{Context, Result, gate, raw, release};
 
-/// Memory and the event after which the device is done with it.
+/// How many bytes may stay parked while new memory is made.
+const MOST: usize = 256 << 20;
+
+/// Memory, and the event after which the device is done with it.
 pub(crate) struct Pinned {
     pub(super) address: *mut u8,
+    pub(super) bytes: usize,
     pub(super) event: CUevent,
 }
 
@@ -23,61 +31,79 @@ impl Parked {
         Self(Mutex::new(Vec::new()))
     }
 
+    /// No driver call.
     pub(super) fn park(&self, pinned: Pinned) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(pinned);
+        self.lock().push(pinned);
     }
 
-    /// Frees what the device is done with.
+    /// Memory of at least `bytes` bytes, and less than twice as many, that the device is done with.
+    pub(super) fn take(&self, functions: &Functions, bytes: usize) -> Option<Pinned> {
+        let fits = |pinned: &Pinned| pinned.bytes >= bytes && pinned.bytes / 2 < bytes;
+        let found = {
+            let mut parked = self.lock();
+            let position = parked.iter().position(fits)?;
+            parked.swap_remove(position)
+        };
+        // SAFETY: a parked event is live.
+        match unsafe { raw::event::event_query(functions, found.event) } {
+            Ok(true) => Some(found),
+            _ => {
+                self.park(found);
+                None
+            }
+        }
+    }
+
+    /// How many bytes are too many; 0 if they are few.
+    pub(super) fn surplus(&self) -> usize {
+        let bytes: usize = self.lock().iter().map(|pinned| pinned.bytes).sum();
+        bytes.saturating_sub(MOST)
+    }
+
+    /// Frees everything, after waiting for what is not done; what cannot be waited for is leaked. Returns the bytes
+    /// that were freed.
     ///
     /// # Safety
     /// The memory must be of the live context `context`.
-    pub(super) unsafe fn sweep(&self, functions: &Functions, context: CUcontext) {
-        let mut parked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if parked.is_empty() {
-            return;
-        }
-        // SAFETY: a parked event is live.
-        let done: Vec<Pinned> = parked
-            .extract_if(.., |pinned| matches!(unsafe { raw::event::event_query(functions, pinned.event) }, Ok(true)))
-            .collect();
-        // Freeing can wait for the device; nobody else has to wait for that.
-        drop(parked);
-        // SAFETY: the caller vouches for the context, and the device is done with these.
-        unsafe { free(functions, context, done) };
-    }
-
-    /// Frees everything, and waits for the device where it must.
-    ///
-    /// # Safety
-    /// As for [`sweep`](Self::sweep).
-    pub(crate) unsafe fn free(&mut self, functions: &Functions, context: CUcontext) {
-        let all = core::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+    pub(crate) unsafe fn free(&self, functions: &Functions, context: CUcontext) -> usize {
+        let all = core::mem::take(&mut *self.lock());
         if all.is_empty() {
-            return;
+            return 0;
         }
         let free = || {
+            let mut freed = 0;
             for pinned in all {
-                // SAFETY: a parked event is live.
+                // SAFETY: a parked event is live, and the context current.
                 match unsafe { raw::event::event_synchronize(functions, pinned.event) }
                     .or_else(|error| raw::context::ctx_synchronize(functions).map_err(|_| error))
                 {
-                    // SAFETY: nobody else has the memory, and the device is done with it.
-                    Ok(()) => unsafe { pinned.free(functions) },
-                    // What is not known to be done is leaked.
+                    Ok(()) => {
+                        freed += pinned.bytes;
+                        // SAFETY: nobody else has the memory, and the device is done with it.
+                        unsafe { pinned.free(functions) };
+                    }
                     Err(error) => release::report(Err(error)),
                 }
             }
-            Ok(())
+            Ok(freed)
         };
         // SAFETY: the caller says that the context is live.
-        release::report(unsafe { raw::context::with_current(functions, context, free) });
+        let freed = unsafe { raw::context::with_current(functions, context, free) };
+        freed.unwrap_or_else(|error| {
+            release::report(Err(error));
+            0
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Pinned>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Pinned {
     /// # Safety
     /// The device must be done with the memory, and its context be current.
-    unsafe fn free(self, functions: &Functions) {
+    pub(super) unsafe fn free(self, functions: &Functions) {
         // SAFETY: both are owned and end here, as the caller says.
         unsafe {
             release::report(raw::host::mem_free_host(functions, self.address.cast()));
@@ -86,19 +112,18 @@ impl Pinned {
     }
 }
 
-/// # Safety
-/// The memory must be of the live context `context`, and the device be done with it.
-pub(super) unsafe fn free(functions: &Functions, context: CUcontext, done: Vec<Pinned>) {
-    if done.is_empty() {
-        return;
+impl Context {
+    /// Frees the page-locked memory of dropped [`PinnedBuffer`](crate::PinnedBuffer)s, which is kept for reuse, and
+    /// returns how many bytes that were. Waits for the device. Without it, up to 256 MiB are kept until the context's
+    /// last owner is dropped.
+    ///
+    /// # Errors
+    /// [`Error::ForkedAfterInit`](crate::Error::ForkedAfterInit). What cannot be freed is counted as a
+    /// [release failure](crate::release_failures).
+    #[doc(alias = "cuMemFreeHost")]
+    pub fn trim_pinned(&self) -> Result<usize> {
+        gate::check()?;
+        // SAFETY: what is parked here is of this context, which is live.
+        Ok(unsafe { self.parked().free(self.driver().functions(), self.as_raw()) })
     }
-    let free = || {
-        for pinned in done {
-            // SAFETY: the device is done with it, as the caller says; its context is current.
-            unsafe { pinned.free(functions) };
-        }
-        Ok(())
-    };
-    // SAFETY: the caller says that the context is live.
-    release::report(unsafe { raw::context::with_current(functions, context, free) });
 }

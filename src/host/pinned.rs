@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use bytemuck::Pod;
 use cuda_sys::CUevent_flags_enum;
 
-use super::parked::{self, Pinned};
+use super::parked::Pinned;
 use crate::{
-    Context, DeviceSlice, DeviceSliceMut, Error, Result, Stream, order, raw, release,
+    Context, DeviceSlice, DeviceSliceMut, Error, Result, Stream, gate, order, raw, release,
     slice::{byte_len, ensure_same_len, is_aligned},
 };
 
@@ -16,8 +16,11 @@ use crate::{
 ///
 /// [`DeviceSliceMut::copy_from_pinned`] and [`DeviceSlice::copy_to_pinned`] return at once. To look at the elements is to
 /// wait for just the copies of this buffer that make it necessary: [`as_slice`](Self::as_slice) for those that write
-/// it, [`as_mut_slice`](Self::as_mut_slice) for those that read it too. A buffer that is dropped in the middle of a copy
-/// stays allocated until the copy is done; `Drop` does not wait for it.
+/// it, [`as_mut_slice`](Self::as_mut_slice) for those that read it too. The memory of a buffer that is dropped, in the
+/// middle of a copy or not, stays with the context for the next one; `Drop` makes no driver call.
+/// [`Context::trim_pinned`] frees it.
+///
+/// Copies go to and from memory of the buffer's own context; on a stream of another one the host waits for them.
 ///
 /// The memory is ordinary, cached memory, as fast for the host as any.
 ///
@@ -51,8 +54,15 @@ struct Owned {
 }
 
 /// Copies that may not be done. The event marks the last of them, which comes after the others.
+#[derive(Clone, Copy)]
+struct Pending {
+    uses: Uses,
+    /// How many copies there were so far.
+    copies: u64,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Pending {
+enum Uses {
     Nothing,
     /// The device reads the memory.
     Reads,
@@ -84,19 +94,18 @@ impl<T: Pod> PinnedBuffer<T> {
             return Err(Error::SizeOverflow { len, size: size_of::<T>() });
         }
         let context = context.try_clone()?;
-        context.sweep_parked();
-        let pinned = context.make_pinned(bytes)?;
-        let address = pinned.address.addr() as u64;
-        if !is_aligned(address, align_of::<T>()) {
-            // SAFETY: the memory is of this live context, and the device has never used it.
-            unsafe { parked::free(context.driver().functions(), context.as_raw(), vec![pinned]) };
-            return Err(Error::Misaligned { address, align: align_of::<T>() });
+        let pinned = context.take_pinned(bytes)?;
+        let pending = Mutex::new(Pending { uses: Uses::Nothing, copies: 0 });
+        // Owned from here on, whatever comes.
+        let owned = Owned { pinned: ManuallyDrop::new(pinned), context, pending };
+        let address = owned.pinned.address;
+        let memory = NonNull::new(address.cast::<T>()).ok_or(Error::HostMemory { bytes })?;
+        if !is_aligned(address.addr() as u64, align_of::<T>()) {
+            return Err(Error::Misaligned { address: address.addr() as u64, align: align_of::<T>() });
         }
-        let memory = NonNull::new(pinned.address.cast::<T>()).ok_or(Error::HostMemory { bytes })?;
-        // SAFETY: fresh memory of so many bytes, aligned to a page; zero bytes are valid elements.
+        // SAFETY: memory of so many bytes or more, aligned, that nobody else has; zero bytes are valid elements.
         unsafe { memory.write_bytes(0, len) };
-        let pending = Mutex::new(Pending::Nothing);
-        Ok(Self { memory, len, owned: Some(Owned { pinned: ManuallyDrop::new(pinned), context, pending }) })
+        Ok(Self { memory, len, owned: Some(owned) })
     }
 
     /// Allocates as many elements as `elements`, and copies them.
@@ -133,10 +142,8 @@ impl<T: Pod> PinnedBuffer<T> {
     /// Whatever the driver answers to the wait; see [`Error::is_sticky`].
     #[doc(alias = "cuEventSynchronize")]
     pub fn as_slice(&self) -> Result<&[T]> {
-        if let Some(owned) = &self.owned
-            && *owned.pending() != Pending::Reads
-        {
-            owned.wait()?;
+        if let Some(owned) = &self.owned {
+            owned.wait_unless(Uses::Reads)?;
         }
         // SAFETY: the buffer owns so many valid elements. The device does not write them: a copy that does needs the
         // buffer exclusively, so none can begin while the slice is borrowed, and those that had begun are done.
@@ -150,7 +157,7 @@ impl<T: Pod> PinnedBuffer<T> {
     #[doc(alias = "cuEventSynchronize")]
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
         if let Some(owned) = &self.owned {
-            owned.wait()?;
+            owned.wait_unless(Uses::Nothing)?;
         }
         // SAFETY: the buffer owns so many valid elements, is borrowed exclusively, and the device is done with it.
         Ok(unsafe { slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) })
@@ -167,10 +174,11 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     pub fn copy_from_pinned(&mut self, source: &PinnedBuffer<T>) -> Result<()> {
         ensure_same_len(self.len(), source.len())?;
         let Some(owned) = &source.owned else { return Ok(()) };
+        self.ensure_usable()?;
         let (address, bytes) = (self.as_raw(), self.byte_len());
         // SAFETY: the view is valid and exclusive in its home's order; the pinned memory is as long, and `enqueue`
         // keeps it until the copy is done.
-        owned.enqueue(self.home(), Pending::Reads, |functions, stream| unsafe {
+        owned.enqueue(self.home(), Uses::Reads, |functions, stream| unsafe {
             raw::memory::memcpy_htod_async(functions, address, source.memory.as_ptr().cast(), bytes, stream)
         })
     }
@@ -185,9 +193,10 @@ impl<T: Pod> DeviceSlice<'_, T> {
     pub fn copy_to_pinned(&self, destination: &mut PinnedBuffer<T>) -> Result<()> {
         ensure_same_len(destination.len(), self.len())?;
         let Some(owned) = &destination.owned else { return Ok(()) };
+        self.ensure_usable()?;
         // SAFETY: the view is valid in its home's order; the pinned memory is as long, borrowed exclusively, and
         // `enqueue` keeps it and hides it until the copy is done.
-        owned.enqueue(self.home(), Pending::Writes, |functions, stream| unsafe {
+        owned.enqueue(self.home(), Uses::Writes, |functions, stream| unsafe {
             raw::memory::memcpy_dtoh_async(
                 functions,
                 destination.memory.as_ptr().cast(),
@@ -208,7 +217,7 @@ impl Owned {
     fn enqueue(
         &self,
         stream: &Stream,
-        uses: Pending,
+        uses: Uses,
         copy: impl FnOnce(&cuda_sys::Functions, cuda_sys::CUstream) -> Result<()>,
     ) -> Result<()> {
         stream.driver().ensure_same(self.context.driver())?;
@@ -216,76 +225,84 @@ impl Owned {
         stream.ensure_not_capturing()?;
         let functions = stream.driver().functions();
         let mut pending = self.pending();
-        if *pending == Pending::Lost {
-            return Err(Error::OrderLost);
-        }
-        if *pending != Pending::Nothing {
+        let before = pending.uses;
+        match before {
+            Uses::Nothing => {}
+            Uses::Lost => return Err(Error::OrderLost),
             // SAFETY: stream and event are live.
-            unsafe { raw::stream::stream_wait_event(functions, stream.as_raw(), self.pinned.event) }?;
+            Uses::Reads | Uses::Writes => {
+                unsafe { raw::stream::stream_wait_event(functions, stream.as_raw(), self.pinned.event) }?
+            }
         }
-        let before = *pending;
-        *pending = Pending::Lost;
+        pending.copies += 1;
         let copied = copy(functions, stream.as_raw());
         // SAFETY: as above. Also after a failure: the driver does not promise that a failed call enqueued nothing.
         let marked = unsafe { raw::event::event_record(functions, self.pinned.event, stream.as_raw()) };
-        match marked {
-            Ok(()) => *pending = if before == Pending::Writes { before } else { uses },
-            Err(error) => match order::wait_on_host(stream) {
-                Ok(()) => *pending = Pending::Nothing,
-                Err(_) => return Err(error),
-            },
-        }
+        let Err(error) = marked else {
+            pending.uses = if before == Uses::Writes { before } else { uses };
+            return copied;
+        };
+        // Nobody is to wait for this thread while it waits for the device, nor while it calls the release hook.
+        pending.uses = Uses::Lost;
+        drop(pending);
+        order::wait_on_host(stream).map_err(|_| error)?;
+        self.pending().uses = Uses::Nothing;
         copied
     }
 
-    /// Waits until the device is done with the memory.
-    fn wait(&self) -> Result<()> {
-        let mut pending = self.pending();
-        match *pending {
-            Pending::Nothing => return Ok(()),
-            Pending::Lost => return Err(Error::OrderLost),
-            Pending::Reads | Pending::Writes => {
+    /// Waits until the device is done with the memory, unless it does no more with it than `harmless`.
+    fn wait_unless(&self, harmless: Uses) -> Result<()> {
+        // In a forked child the memory may not be there.
+        gate::check()?;
+        let pending = *self.pending();
+        match pending.uses {
+            Uses::Nothing => return Ok(()),
+            uses if uses == harmless => return Ok(()),
+            Uses::Lost => return Err(Error::OrderLost),
+            Uses::Reads | Uses::Writes => {
                 // SAFETY: the event is live.
                 unsafe { raw::event::event_synchronize(self.context.driver().functions(), self.pinned.event) }?;
             }
         }
-        *pending = Pending::Nothing;
+        let mut now = self.pending();
+        if now.copies == pending.copies && now.uses != Uses::Lost {
+            now.uses = Uses::Nothing;
+        }
         Ok(())
     }
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        let functions = self.context.driver().functions();
-        let pending = *self.pending.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if pending == Pending::Lost {
+        if gate::check().is_err() {
+            return;
+        }
+        if self.pending.get_mut().unwrap_or_else(PoisonError::into_inner).uses == Uses::Lost {
             // Nothing will ever say that the device is done with it.
             release::report(Err(Error::OrderLost));
             return;
         }
         // SAFETY: never used again.
-        let pinned = unsafe { ManuallyDrop::take(&mut self.pinned) };
-        // SAFETY: the event is live.
-        let done = pending == Pending::Nothing
-            || matches!(unsafe { raw::event::event_query(functions, pinned.event) }, Ok(true));
-        if done {
-            // SAFETY: the memory is of this live context, and the device is done with it.
-            unsafe { parked::free(functions, self.context.as_raw(), vec![pinned]) };
-        } else {
-            self.context.parked().park(pinned);
-        }
+        self.context.parked().park(unsafe { ManuallyDrop::take(&mut self.pinned) });
     }
 }
 
 impl Context {
-    fn make_pinned(&self, bytes: usize) -> Result<Pinned> {
+    /// Memory of `bytes` bytes or more that the device does not use.
+    fn take_pinned(&self, bytes: usize) -> Result<Pinned> {
         let functions = self.driver().functions();
+        if let Some(pinned) = self.parked().take(functions, bytes) {
+            return Ok(pinned);
+        }
+        if self.parked().surplus() > 0 {
+            self.trim_pinned()?;
+        }
         let made = self.with_current(|| {
             // SAFETY: `with_current` makes the context current that is to own both.
             let event = unsafe { raw::event::event_create(functions, CUevent_flags_enum::CU_EVENT_DISABLE_TIMING) }?;
             // SAFETY: as above.
             match unsafe { raw::host::mem_host_alloc(functions, bytes) } {
-                Ok(address) => Ok(Pinned { address: address.cast(), event }),
+                Ok(address) => Ok(Pinned { address: address.cast(), bytes, event }),
                 Err(error) => {
                     // SAFETY: the event was just made, and nobody has seen it.
                     release::report(unsafe { raw::event::event_destroy(functions, event) });
@@ -297,11 +314,6 @@ impl Context {
             Some(cuda_sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => Error::HostMemory { bytes },
             _ => error,
         })
-    }
-
-    fn sweep_parked(&self) {
-        // SAFETY: what is parked here is of this context, which is live.
-        unsafe { self.parked().sweep(self.driver().functions(), self.as_raw()) };
     }
 }
 

@@ -2,6 +2,7 @@
 
 use core::{
     fmt,
+    mem::ManuallyDrop,
     ops::{Deref, DerefMut},
 };
 
@@ -14,7 +15,8 @@ use crate::{Context, Error, Result, raw, release};
 /// Copies of this crate treat it like any other slice. What it is for are kernels and other libraries that want the
 /// device to reach host memory, or copy faster from it; those must be done with it before it is dropped.
 pub struct Registered<M: DerefMut<Target = [T]>, T: Pod> {
-    memory: M,
+    /// Dropped by hand: memory that may still be registered is leaked.
+    memory: ManuallyDrop<M>,
     /// `None` where there is nothing to register.
     context: Option<Context>,
 }
@@ -32,10 +34,15 @@ impl<T: Pod> Registered<Vec<T>, T> {
     }
 
     /// The vector, page-locked no more.
-    #[must_use]
-    pub fn into_vec(mut self) -> Vec<T> {
-        self.unregister();
-        core::mem::take(&mut self.memory)
+    ///
+    /// # Errors
+    /// Whatever the driver answers; the vector, which may still be registered, is leaked then.
+    pub fn into_vec(self) -> Result<Vec<T>> {
+        let mut this = ManuallyDrop::new(self);
+        let context = this.context.take();
+        this.unregister(context.as_ref())?;
+        // SAFETY: `this` is never used or dropped again.
+        Ok(unsafe { ManuallyDrop::take(&mut this.memory) })
     }
 }
 
@@ -54,7 +61,7 @@ impl<M: DerefMut<Target = [T]>, T: Pod> Registered<M, T> {
     pub unsafe fn new(context: &Context, mut memory: M) -> Result<Self, (Error, M)> {
         let (address, bytes) = (memory.as_mut_ptr(), size_of_val::<[T]>(&memory));
         if bytes == 0 {
-            return Ok(Self { memory, context: None });
+            return Ok(Self { memory: ManuallyDrop::new(memory), context: None });
         }
         let context = match context.try_clone() {
             Ok(context) => context,
@@ -65,7 +72,7 @@ impl<M: DerefMut<Target = [T]>, T: Pod> Registered<M, T> {
         let registered =
             context.with_current(|| unsafe { raw::host::mem_host_register(functions, address.cast(), bytes) });
         match registered {
-            Ok(()) => Ok(Self { memory, context: Some(context) }),
+            Ok(()) => Ok(Self { memory: ManuallyDrop::new(memory), context: Some(context) }),
             Err(error) if error.code() == Some(cuda_sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
                 Err((Error::HostMemory { bytes }, memory))
             }
@@ -89,21 +96,27 @@ impl<M: DerefMut<Target = [T]>, T: Pod> DerefMut for Registered<M, T> {
 }
 
 impl<M: DerefMut<Target = [T]>, T: Pod> Registered<M, T> {
-    /// At most once.
-    fn unregister(&mut self) {
-        let Some(context) = self.context.take() else { return };
+    /// At most once, with the context that was there.
+    fn unregister(&mut self, context: Option<&Context>) -> Result<()> {
+        let Some(context) = context else { return Ok(()) };
         let address = self.memory.as_mut_ptr();
         let functions = context.driver().functions();
-        // SAFETY: registered when this was made, and not unregistered before: the context says so. The driver waits
-        // for what the device still does with it.
+        // SAFETY: registered when this was made, and not unregistered before. The driver waits for what the device
+        // still does with it.
         let unregister = || unsafe { raw::host::mem_host_unregister(functions, address.cast()) };
-        release::report(context.with_current(unregister));
+        context.with_current(unregister)
     }
 }
 
 impl<M: DerefMut<Target = [T]>, T: Pod> Drop for Registered<M, T> {
     fn drop(&mut self) {
-        self.unregister();
+        let context = self.context.take();
+        let unregistered = self.unregister(context.as_ref());
+        if unregistered.as_ref().err().is_none_or(release::is_over) {
+            // SAFETY: never used again.
+            unsafe { ManuallyDrop::drop(&mut self.memory) };
+        }
+        release::report(unregistered);
     }
 }
 

@@ -5,12 +5,18 @@ use core::ffi::c_void;
 use bytemuck::Pod;
 use cuda_sys::CUdeviceptr_v2;
 
-use crate::{Buffer, DeviceSlice, DeviceSliceMut, Loan, SharedLoan, Stream, StreamHandle};
+use crate::{Buffer, DeviceSlice, DeviceSliceMut, Error, Loan, SharedLoan, Stream, StreamHandle};
 
 /// One argument of a kernel: a number, passed as it is, or device memory, passed as its address.
 ///
 /// Sealed: what an argument is in memory must be what the driver reads.
 pub trait Argument: sealed::Sealed {}
+
+impl From<sealed::Lost> for Error {
+    fn from(_: sealed::Lost) -> Self {
+        Self::LoanForgotten
+    }
+}
 
 /// All arguments of a kernel: a tuple of up to twelve.
 ///
@@ -24,13 +30,19 @@ pub(super) mod sealed {
         /// What the driver reads.
         type Packed;
         fn pack(&self) -> Self::Packed;
-        /// Where the memory is at home, if it is memory.
-        fn home(&self) -> Option<&Stream>;
+        /// Where the memory is at home, if it is memory; fails if it must not be used.
+        fn home(&self) -> Home<'_>;
     }
+
+    pub(crate) type Home<'a> = Result<Option<&'a Stream>, Lost>;
+
+    /// The memory was given up.
+    #[derive(Clone, Copy)]
+    pub struct Lost;
 
     pub trait All {
         /// Calls `use_them` with the homes of what is memory, and the addresses of the packed arguments.
-        fn with_packed<R>(&self, use_them: impl FnOnce(&[Option<&Stream>], &mut [*mut c_void]) -> R) -> R;
+        fn with_packed<R>(&self, use_them: impl FnOnce(&[Home<'_>], &mut [*mut c_void]) -> R) -> R;
     }
 }
 
@@ -42,8 +54,8 @@ macro_rules! numbers {
             fn pack(&self) -> Self {
                 *self
             }
-            fn home(&self) -> Option<&Stream> {
-                None
+            fn home(&self) -> sealed::Home<'_> {
+                Ok(None)
             }
         }
     )* };
@@ -58,20 +70,34 @@ macro_rules! memory {
             fn pack(&self) -> CUdeviceptr_v2 {
                 self.as_raw()
             }
-            fn home(&self) -> Option<&Stream> {
+            fn home(&self) -> sealed::Home<'_> {
                 let $self = self;
-                Some($home)
+                $home
             }
         }
     )* };
 }
 memory! {
-    [T: Pod] DeviceSlice<'_, T>: view => view.home();
-    [T: Pod] DeviceSliceMut<'_, T>: view => view.home();
-    [T: Pod, S: StreamHandle] &Buffer<T, S>: buffer => Buffer::home(buffer);
-    [T: Pod, S: StreamHandle] &mut Buffer<T, S>: buffer => Buffer::home(buffer);
-    [T: Pod, S: StreamHandle] &SharedLoan<'_, T, S>: loan => loan.as_slice().home();
-    [T: Pod, S: StreamHandle] &mut Loan<'_, T, S>: loan => loan.as_slice().home();
+    [T: Pod] DeviceSlice<'_, T>: view => home_of(*view);
+    [T: Pod] DeviceSliceMut<'_, T>: view => home_of(view.as_slice());
+    [T: Pod] &mut DeviceSliceMut<'_, T>: view => home_of(view.as_slice());
+    [T: Pod, S: StreamHandle] &Buffer<T, S>: buffer => home_of(buffer.as_slice());
+    [T: Pod, S: StreamHandle] &mut Buffer<T, S>: buffer => {
+        // A loan that is out while the buffer is borrowed exclusively was forgotten.
+        if buffer.is_lent() { Err(sealed::Lost) } else { home_of(buffer.as_slice()) }
+    };
+    [T: Pod, S: StreamHandle] &SharedLoan<'_, T, S>: loan => home_of(loan.as_slice());
+    [T: Pod, S: StreamHandle] &Loan<'_, T, S>: loan => home_of(loan.as_slice());
+    [T: Pod, S: StreamHandle] &mut Loan<'_, T, S>: loan => home_of(loan.as_slice());
+}
+
+/// Memory of no bytes has no home that matters.
+fn home_of<T: Pod>(view: DeviceSlice<'_, T>) -> sealed::Home<'_> {
+    match (view.byte_len(), view.as_raw()) {
+        (0, _) => Ok(None),
+        (_, 0) => Err(sealed::Lost),
+        _ => Ok(Some(view.home())),
+    }
 }
 
 macro_rules! tuples {
@@ -79,9 +105,9 @@ macro_rules! tuples {
         impl<$($name: Argument),*> Arguments for ($($name,)*) {}
         #[allow(non_snake_case, unused_mut, clippy::unused_unit, reason = "for the tuple of none, and one name for both")]
         impl<$($name: Argument),*> sealed::All for ($($name,)*) {
-            fn with_packed<R>(&self, use_them: impl FnOnce(&[Option<&Stream>], &mut [*mut c_void]) -> R) -> R {
+            fn with_packed<R>(&self, use_them: impl FnOnce(&[sealed::Home<'_>], &mut [*mut c_void]) -> R) -> R {
                 let ($($name,)*) = self;
-                let homes: &[Option<&Stream>] = &[$($name.home()),*];
+                let homes: &[sealed::Home<'_>] = &[$($name.home()),*];
                 $( let mut $name = $name.pack(); )*
                 use_them(homes, &mut [$( (&raw mut $name).cast() ),*])
             }

@@ -40,12 +40,16 @@ impl Module {
     /// Compiles and loads PTX text.
     ///
     /// # Errors
-    /// [`Error::InteriorNul`]; `CUDA_ERROR_INVALID_PTX` and its like if the driver cannot compile it; else whatever the
-    /// driver answers.
+    /// [`Error::NotPtx`] and [`Error::InteriorNul`] before any call; `CUDA_ERROR_INVALID_PTX` and its like if the driver
+    /// cannot compile it; else whatever the driver answers.
     #[doc(alias = "cuModuleLoadData")]
     pub fn from_ptx(context: &Context, text: &str) -> Result<Self> {
+        // The driver looks at the first bytes for what it is given, and would take other text for a binary.
+        if !is_ptx(text) {
+            return Err(Error::NotPtx);
+        }
         let text = CString::new(text).map_err(|_| Error::InteriorNul)?;
-        // SAFETY: terminated text; what is not PTX the driver refuses.
+        // SAFETY: terminated text, and PTX by its beginning; what is wrong with the rest the driver refuses.
         unsafe { Self::load(context, text.as_bytes_with_nul()) }
     }
 
@@ -96,6 +100,22 @@ impl Module {
     }
 }
 
+/// Whether `text` begins as PTX must: white space and comments, then the version.
+fn is_ptx(text: &str) -> bool {
+    let mut rest = text.trim_start();
+    loop {
+        let after = if let Some(comment) = rest.strip_prefix("//") {
+            comment.split_once('\n')
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            comment.split_once("*/")
+        } else {
+            return rest.starts_with(".version");
+        };
+        let Some((_, after)) = after else { return false };
+        rest = after.trim_start();
+    }
+}
+
 impl Drop for Loaded {
     fn drop(&mut self) {
         let functions = self.context.driver().functions();
@@ -118,7 +138,8 @@ impl Function {
     /// has been given, and before what its home is given from now on.
     ///
     /// # Errors
-    /// [`Error::DriverMismatch`] before anything is enqueued; else whatever the driver answers. Faults of the kernel
+    /// [`Error::DriverMismatch`], [`Error::LoanForgotten`] and [`Error::OrderLost`] before anything is enqueued; else
+    /// whatever the driver answers. Faults of the kernel
     /// itself surface in later calls; see [`Error::is_sticky`].
     ///
     /// # Safety
@@ -131,12 +152,18 @@ impl Function {
     pub unsafe fn launch(&self, stream: &Stream, config: LaunchConfig, arguments: &impl Arguments) -> Result<()> {
         let functions = stream.driver().functions();
         stream.driver().ensure_same(self.module.loaded.context.driver())?;
+        stream.ensure_ordered()?;
         arguments.with_packed(|homes, packed| {
-            let foreign = || homes.iter().flatten().copied().filter(|home| !home.is_same(stream));
-            for home in homes.iter().flatten() {
+            let mut foreign: Vec<&Stream> = Vec::new();
+            for home in homes.iter().copied() {
+                let Some(home) = home? else { continue };
                 home.ensure_ordered()?;
+                stream.driver().ensure_same(home.driver())?;
+                if !home.is_same(stream) && !foreign.iter().any(|known| known.is_same(home)) {
+                    foreign.push(home);
+                }
             }
-            for home in foreign() {
+            for home in &foreign {
                 order::fence(home, stream)?;
                 stream.fence_event()?;
             }
@@ -151,7 +178,7 @@ impl Function {
                     packed.as_mut_ptr(),
                 )
             };
-            foreign().fold(launched, |result, home| result.and(order::give_back_or_lose(stream, home)))
+            foreign.iter().fold(launched, |result, home| result.and(order::give_back_or_lose(stream, home)))
         })
     }
 

@@ -60,7 +60,7 @@ impl MemPool {
     /// Whatever the driver answers.
     #[doc(alias = "CU_MEMPOOL_ATTR_USED_MEM_HIGH")]
     #[doc(alias = "cuMemPoolSetAttribute")]
-    pub fn reset_peaks(&self) -> Result<()> {
+    pub fn reset_peaks(&mut self) -> Result<()> {
         self.relaxed(|| {
             self.set_bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH, 0)?;
             self.set_bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0)
@@ -77,14 +77,14 @@ impl MemPool {
         self.relaxed(|| self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD))
     }
 
-    /// Sets how many bytes the pool may keep when a stream, event or context is synchronised. The default pool and
-    /// borrowed ones belong to others too, who then keep as much.
+    /// Sets how many bytes the pool may keep when a stream, event or context is synchronised. Only an owner can: the
+    /// default pool and other borrowed ones belong to others too.
     ///
     /// # Errors
     /// Whatever the driver answers.
     #[doc(alias = "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD")]
     #[doc(alias = "cuMemPoolSetAttribute")]
-    pub fn set_release_threshold(&self, bytes: u64) -> Result<()> {
+    pub fn set_release_threshold(&mut self, bytes: u64) -> Result<()> {
         self.relaxed(|| self.set_bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, bytes))
     }
 
@@ -158,7 +158,7 @@ macro_rules! reuse_policies {
             /// Whatever the driver answers.
             ///
             #[doc = concat!("The driver calls it `", stringify!($attribute), "`.")]
-            pub fn $set(&self, on: bool) -> Result<()> {
+            pub fn $set(&mut self, on: bool) -> Result<()> {
                 self.set_flag(CUmemPool_attribute::$attribute, on)
             }
         )* }

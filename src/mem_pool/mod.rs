@@ -20,7 +20,7 @@ use cuda_sys::{
 pub use attribute::{MemPoolUsage, Trimmed};
 pub use out_of_memory::{OutOfMemory, Rescue};
 
-use crate::{Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, gate, raw, release};
+use crate::{Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, raw, release};
 
 /// A memory pool of our own, on one device.
 ///
@@ -106,7 +106,7 @@ impl MemPool {
         };
         let raw = raw::mem_pool::mem_pool_create(device.driver().functions(), &raw_properties)?;
         // SAFETY: the pool was just made, and nobody else has it.
-        let pool = unsafe { Self::from_raw(*device, raw) };
+        let mut pool = unsafe { Self::from_raw(*device, raw) };
         if properties.release_threshold != 0 {
             pool.set_release_threshold(properties.release_threshold)?;
         }
@@ -215,7 +215,7 @@ impl MemPool {
     }
 
     /// Whether an allocation that does not fit waits for its stream, has the pool give back what it can, and is tried
-    /// once more before it fails. On unless set otherwise; never done while the stream is being captured. Turn it off
+    /// once more before it fails. On for owned pools, off for borrowed ones, unless set otherwise; never done while the stream is being captured. Turn it off
     /// where the host must not wait: when the stream waits for work that the same thread has yet to enqueue.
     pub fn set_rescue(&self, on: bool) {
         self.rescue.store(on, Ordering::Relaxed);
@@ -223,7 +223,8 @@ impl MemPool {
 
     #[inline(always)]
     fn allocate(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2> {
-        gate::check()?;
+        // What could not be freed there is not allocated there.
+        home.ensure_ordered()?;
         self.driver().ensure_same(home.driver())?;
         match self.try_allocate(bytes, home) {
             Ok(address) => Ok(address),
@@ -234,7 +235,7 @@ impl MemPool {
     /// One driver call.
     #[inline(always)]
     fn try_allocate(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2, DriverError> {
-        // SAFETY: both are borrowed, hence live, and of one driver; `allocate` has asked the gate.
+        // SAFETY: both are borrowed, hence live, and of one driver; `allocate` has asked the gate, by way of the stream.
         unsafe { raw::memory::mem_alloc_from_pool_async(home.driver().functions(), bytes, self.raw, home.as_raw()) }
     }
 }
@@ -268,9 +269,11 @@ impl MemPoolRef<'_> {
     /// # Safety
     /// `raw` must be a pool on `device`, and live for all of `'a`.
     #[must_use]
-    pub const unsafe fn borrow_raw(device: Device, raw: CUmemoryPool) -> Self {
+    pub unsafe fn borrow_raw(device: Device, raw: CUmemoryPool) -> Self {
         // SAFETY: the value is never dropped, so it owns nothing.
         let pool = ManuallyDrop::new(unsafe { MemPool::from_raw(device, raw) });
+        // Trimming it would take what others count on.
+        pool.set_rescue(false);
         Self { pool, _owner: PhantomData }
     }
 }

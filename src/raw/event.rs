@@ -2,7 +2,10 @@
 
 use cuda_sys::{CUevent, CUevent_flags_enum, CUstream, Functions};
 
-use super::{call, out, stream::ready};
+use super::{
+    call, out,
+    stream::{ready, relaxed},
+};
 use crate::Result;
 
 /// # Safety
@@ -29,13 +32,13 @@ pub(crate) unsafe fn event_record(functions: &Functions, event: CUevent, stream:
 /// # Safety
 /// `event` must be live.
 pub(crate) unsafe fn event_query(functions: &Functions, event: CUevent) -> Result<bool> {
-    ready(call!(functions, cuEventQuery(event)))
+    ready(relaxed(functions, || call!(functions, cuEventQuery(event))))
 }
 
 /// # Safety
 /// `event` must be live.
 pub(crate) unsafe fn event_synchronize(functions: &Functions, event: CUevent) -> Result<()> {
-    call!(functions, cuEventSynchronize(event))
+    relaxed(functions, || call!(functions, cuEventSynchronize(event)))
 }
 
 /// Milliseconds from `start` to `end`.

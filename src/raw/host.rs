@@ -4,7 +4,7 @@ use core::ffi::c_void;
 
 use cuda_sys::{Functions, Symbol};
 
-use super::{call, out};
+use super::{call, out, stream::relaxed};
 use crate::{Error, Result};
 
 /// Page-locked memory of `bytes` bytes, cached as ordinary memory is.
@@ -17,13 +17,15 @@ pub(crate) unsafe fn mem_host_alloc(functions: &Functions, bytes: usize) -> Resu
         return Err(Error::Unsupported(Symbol::cuMemFreeHost));
     }
     // SAFETY: the driver writes the address when it answers success.
-    unsafe { out(|address| call!(functions, cuMemHostAlloc?(address, bytes, cuda_sys::CU_MEMHOSTALLOC_PORTABLE))) }
+    relaxed(functions, || unsafe {
+        out(|address| call!(functions, cuMemHostAlloc?(address, bytes, cuda_sys::CU_MEMHOSTALLOC_PORTABLE)))
+    })
 }
 
 /// # Safety
 /// `address` must come from [`mem_host_alloc`], and not be used afterwards by anybody.
 pub(crate) unsafe fn mem_free_host(functions: &Functions, address: *mut c_void) -> Result<()> {
-    call!(functions, cuMemFreeHost?(address))
+    relaxed(functions, || call!(functions, cuMemFreeHost?(address)))
 }
 
 /// Makes `bytes` bytes at `address` page-locked where they are.
@@ -36,11 +38,11 @@ pub(crate) unsafe fn mem_host_register(functions: &Functions, address: *mut c_vo
     if functions.cuMemHostUnregister.is_none() {
         return Err(Error::Unsupported(Symbol::cuMemHostUnregister));
     }
-    call!(functions, cuMemHostRegister?(address, bytes, cuda_sys::CU_MEMHOSTREGISTER_PORTABLE))
+    relaxed(functions, || call!(functions, cuMemHostRegister?(address, bytes, cuda_sys::CU_MEMHOSTREGISTER_PORTABLE)))
 }
 
 /// # Safety
 /// `address` must be registered by [`mem_host_register`].
 pub(crate) unsafe fn mem_host_unregister(functions: &Functions, address: *mut c_void) -> Result<()> {
-    call!(functions, cuMemHostUnregister?(address))
+    relaxed(functions, || call!(functions, cuMemHostUnregister?(address)))
 }

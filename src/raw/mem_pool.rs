@@ -2,12 +2,12 @@
 
 use cuda_sys::{CUdevice, CUmemPool_attribute, CUmemPoolProps_v1, CUmemoryPool, Functions};
 
-use super::{call, out};
+use super::{call, out, stream::relaxed};
 use crate::Result;
 
 pub(crate) fn mem_pool_create(functions: &Functions, properties: &CUmemPoolProps_v1) -> Result<CUmemoryPool> {
     // SAFETY: the driver writes the handle when it answers success.
-    unsafe { out(|pool| call!(functions, cuMemPoolCreate(pool, properties))) }
+    relaxed(functions, || unsafe { out(|pool| call!(functions, cuMemPoolCreate(pool, properties))) })
 }
 
 /// # Safety

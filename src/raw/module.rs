@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_void};
 
 use cuda_sys::{CUfunction, CUfunction_attribute, CUmodule, CUstream, Functions, Symbol};
 
-use super::{call, out};
+use super::{call, out, stream::relaxed};
 use crate::{Error, Result};
 
 /// # Safety
@@ -16,7 +16,7 @@ pub(crate) unsafe fn module_load_data(functions: &Functions, image: *const c_voi
         return Err(Error::Unsupported(Symbol::cuModuleUnload));
     }
     // SAFETY: the driver writes the handle when it answers success.
-    unsafe { out(|module| call!(functions, cuModuleLoadData?(module, image))) }
+    relaxed(functions, || unsafe { out(|module| call!(functions, cuModuleLoadData?(module, image))) })
 }
 
 /// # Safety

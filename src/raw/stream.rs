@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_void};
 use cuda_sys::{CUevent, CUstream, CUstream_flags_enum, CUstreamCaptureMode, CUstreamCaptureStatus, Functions};
 
 use super::{call, out};
-use crate::{Error, Result, release};
+use crate::{Result, release};
 
 /// # Safety
 /// The current context must be the one that the stream is to belong to.
@@ -86,8 +86,9 @@ pub(crate) unsafe fn launch_host_func(
 
 /// Runs `work` so that it cannot invalidate somebody's capture in this process.
 ///
-/// The driver counts pool attributes, trims and access changes among the calls that are not allowed while another
-/// thread captures in global mode, although they touch no stream. The relaxed mode lifts that for this thread.
+/// While another thread captures in global mode the driver refuses many calls that touch no capturing stream (questions
+/// to events and waits for them, pool attributes and trims, page-locked memory), and ends that capture in an error. The
+/// relaxed mode lifts that for this thread.
 pub(crate) fn relaxed<T>(functions: &Functions, work: impl FnOnce() -> Result<T>) -> Result<T> {
     /// Restores the thread's mode, also when `work` unwinds.
     struct Restore<'a>(&'a Functions, CUstreamCaptureMode);
@@ -102,9 +103,8 @@ pub(crate) fn relaxed<T>(functions: &Functions, work: impl FnOnce() -> Result<T>
 
     let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     match exchange(functions, &mut mode) {
-        // A driver without the modes has no capture to spoil.
-        Err(Error::Unsupported(_)) => work(),
-        Err(error) => Err(error),
+        // A driver without the modes has no capture to spoil; and what is to be released must be, whatever the mode.
+        Err(_) => work(),
         Ok(()) => {
             let _restore = Restore(functions, mode);
             work()

@@ -17,8 +17,8 @@ impl<T: Pod> DeviceSlice<'_, T> {
         if self.byte_len() == 0 {
             return Ok(());
         }
+        self.ensure_usable()?;
         let home = self.home();
-        home.ensure_ordered()?;
         home.ensure_not_capturing()?;
         // SAFETY: the view is valid in its home's order, for as many bytes.
         unsafe { staging::copy_to_host(home, self.as_raw(), bytemuck::cast_slice_mut(destination)) }
@@ -29,11 +29,8 @@ impl<T: Pod> DeviceSlice<'_, T> {
     /// # Errors
     /// As [`copy_to_host`](Self::copy_to_host); [`Error::SizeOverflow`] if the host has no room for them.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        let mut elements = Vec::new();
-        elements
-            .try_reserve_exact(self.len())
-            .map_err(|_| Error::SizeOverflow { len: self.len(), size: size_of::<T>() })?;
-        elements.resize(self.len(), T::zeroed());
+        let too_many = |()| Error::SizeOverflow { len: self.len(), size: size_of::<T>() };
+        let mut elements = bytemuck::try_zeroed_slice_box(self.len()).map_err(too_many)?.into_vec();
         self.copy_to_host(&mut elements)?;
         Ok(elements)
     }
@@ -43,17 +40,20 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     /// Copies `source` to the device, in the home stream's order. When this returns the source has been read, and may
     /// be changed or freed, whatever kind of memory it is.
     ///
+    /// The host copies the source to page-locked memory, and the device from there. If the device is far behind (eight
+    /// copies of up to 64 KiB, or 4 MiB of larger ones), this waits for it to catch up.
+    ///
     /// # Errors
     /// [`Error::LengthMismatch`] and [`Error::StreamCapturing`] before anything is copied; else whatever the driver
-    /// answers.
+    /// answers, and then a part of the elements may have been copied.
     #[doc(alias = "cuMemcpyHtoDAsync")]
     pub fn copy_from_host(&mut self, source: &[T]) -> Result<()> {
         ensure_same_len(self.len(), source.len())?;
         if self.byte_len() == 0 {
             return Ok(());
         }
+        self.ensure_usable()?;
         let home = self.home();
-        home.ensure_ordered()?;
         home.ensure_not_capturing()?;
         // SAFETY: the view is valid and exclusive in its home's order, for as many bytes.
         unsafe { staging::copy_from_host(home, self.as_raw(), bytemuck::cast_slice(source)) }
@@ -72,8 +72,9 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
         if self.byte_len() == 0 {
             return Ok(());
         }
+        self.ensure_usable()?;
+        source.ensure_usable()?;
         let home = self.home();
-        home.ensure_ordered()?;
         // SAFETY: both views are valid in their homes' orders, and `foreign` makes this home agree with the source's;
         // they are of the same length, and the exclusive one shares no byte with the other.
         order::foreign(home, source.home(), || unsafe {

@@ -56,8 +56,8 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
         if !is_aligned(self.as_raw(), size_of::<P>()) {
             return Err(Error::Misaligned { address: self.as_raw(), align: size_of::<P>() });
         }
+        self.ensure_usable()?;
         let home = self.home();
-        home.ensure_ordered()?;
         // SAFETY: the view is valid and exclusive in its home's order, and one pattern is as wide as an element.
         unsafe { memset(home.driver().functions(), self.as_raw(), pattern, self.len(), home.as_raw()) }
     }

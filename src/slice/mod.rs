@@ -96,6 +96,15 @@ macro_rules! common {
                 self.home
             }
 
+            /// Fails unless the memory is there, and in order on its home stream.
+            #[inline(always)]
+            pub(crate) fn ensure_usable(&self) -> Result<()> {
+                if self.address == 0 {
+                    return Err(Error::LoanForgotten);
+                }
+                self.home.ensure_ordered()
+            }
+
             /// The elements of `range`.
             ///
             /// # Errors
@@ -195,6 +204,10 @@ pub(crate) const fn is_aligned(address: CUdeviceptr_v2, align: usize) -> bool {
 
 /// The address of element `index`, which is at most one past the end.
 const fn offset<T>(address: CUdeviceptr_v2, index: usize) -> CUdeviceptr_v2 {
+    // Memory that is not there has no parts.
+    if address == 0 {
+        return 0;
+    }
     address.wrapping_add(index.wrapping_mul(size_of::<T>()) as u64)
 }
 

@@ -29,8 +29,8 @@ pub(crate) enum Rule {
     PinnedRead,
     /// And before it writes it.
     PinnedWrite,
-    /// The question whether pinned memory that is dropped is still in use.
-    PinnedDrop,
+    /// The question whether the device is done with pinned memory before it is used again.
+    PinnedReuse,
     /// The wait of a copy for another stream's copy of the same pinned memory.
     PinnedChain,
     /// The wait for the device before a staging block is used again.
@@ -61,7 +61,7 @@ impl Rule {
         Self::LaunchAfter,
         Self::PinnedRead,
         Self::PinnedWrite,
-        Self::PinnedDrop,
+        Self::PinnedReuse,
         Self::PinnedChain,
         Self::StagingReuse,
         Self::StagingFilled,
@@ -83,7 +83,7 @@ impl Rule {
             Self::PinnedRead | Self::PinnedWrite | Self::StagingFilled | Self::ContextEnd => {
                 simulator.ignore_every(Symbol::cuEventSynchronize);
             }
-            Self::PinnedDrop => simulator.ignore_every(Symbol::cuEventQuery),
+            Self::PinnedReuse => simulator.ignore_every(Symbol::cuEventQuery),
             Self::StagingReuse => {
                 simulator.ignore_every(Symbol::cuEventQuery);
                 simulator.ignore_every(Symbol::cuEventSynchronize);

@@ -3,7 +3,7 @@
 use core::mem;
 use std::{sync::Arc, thread};
 
-use cupool::{Buffer, Stream, StreamHandle};
+use cupool::{Buffer, Error, Stream, StreamHandle};
 use cupool_sim::Symbol;
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     world::{Any, Held, World, each},
 };
 
-impl World<'_> {
+impl<'g> World<'g> {
     /// Once in a while a loan is forgotten.
     fn forgets(&mut self) -> bool {
         self.choices.once_in(12)
@@ -21,13 +21,13 @@ impl World<'_> {
 
     pub(crate) fn lend(&mut self, depth: usize) {
         let Some(mut held) = self.take() else { return };
-        held.settle();
         let model = &mut held.model;
         let kept = each!(&mut held.buffer, buffer => self.lend_buffer(buffer, model, depth));
-        if !kept {
-            held.model = Model::default();
+        if kept || held.model.len() == 0 {
+            self.held.push(held);
+        } else {
+            self.give_up(held);
         }
-        self.held.push(held);
     }
 
     /// Lends a buffer exclusively; answers whether it came back.
@@ -45,7 +45,6 @@ impl World<'_> {
             }
         }
         if self.forgets() {
-            self.leaked += usize::from(!loan.is_empty());
             mem::forget(loan);
             return false;
         }
@@ -58,8 +57,6 @@ impl World<'_> {
     /// Two loans at once, that end in any order.
     pub(crate) fn lend_two(&mut self, depth: usize) {
         let (Some(mut a), Some(mut b)) = (self.take(), self.take()) else { return };
-        a.settle();
-        b.settle();
         let (streams, first) = ([self.stream(), self.stream()], self.choices.once_in(2));
         let of_b = &mut b.model;
         each!(&mut b.buffer, buffer_b => {
@@ -92,14 +89,36 @@ impl World<'_> {
     }
 
     pub(crate) fn lend_shared(&mut self, depth: usize) {
-        let Some(mut held) = self.take() else { return };
-        let Held { buffer, model, .. } = &held;
+        let Some(held) = self.take() else { return };
+        let Held { buffer, model } = &held;
         let forgotten = each!(buffer, buffer => self.lend_buffer_shared(buffer, model, depth));
-        if forgotten && !held.forgotten && held.model.len() > 0 {
-            self.leaked += 1;
+        if !forgotten || model.len() == 0 {
+            return self.held.push(held);
         }
-        held.forgotten |= forgotten;
-        self.held.push(held);
+        // It can still be read, until it is used exclusively.
+        for _ in 0..self.choices.below(3) {
+            let (view, model) = held.shared();
+            self.read(view, model);
+        }
+        self.give_up(held);
+    }
+
+    /// Finds that a buffer's loan was forgotten: nothing can be done with it any more, and its memory is never freed.
+    fn give_up(&mut self, mut held: Held<'g>) {
+        self.leaked += 1;
+        let stream = self.stream();
+        if self.choices.once_in(2) {
+            let (mut view, model) = held.exclusive();
+            assert_eq!(view.fill_zero(), Err(Error::LoanForgotten));
+            assert_eq!(view.copy_from_host(&vec![0; model.len()]), Err(Error::LoanForgotten));
+            assert_eq!(view.as_slice().to_vec(), Err(Error::LoanForgotten));
+            each!(&mut held.buffer, buffer => assert_eq!(buffer.on(&stream).err(), Some(Error::LoanForgotten)));
+        }
+        match self.choices.below(3) {
+            0 => self.lost.push(held),
+            1 => drop(held),
+            _ => each!(held.buffer, buffer => assert_eq!(buffer.free(), Err(Error::LoanForgotten))),
+        }
     }
 
     /// Lends a buffer to one or two streams for reading; answers whether a loan was forgotten.
@@ -141,7 +160,6 @@ impl World<'_> {
     /// Moves a buffer to another home, and to another way of holding it.
     pub(crate) fn change_home(&mut self) {
         let Some(mut held) = self.take() else { return };
-        held.settle();
         let _without = self.leave_out(Rule::Move);
         let model = held.model;
         let fixed = &self.ground.streams[self.choices.below(self.ground.streams.len())];
@@ -152,7 +170,7 @@ impl World<'_> {
             Any::Shared(each!(held.buffer, buffer => buffer.move_to(shared).map_err(|(error, _)| error).unwrap()))
         };
         drop(_without);
-        self.held.push(Held { buffer, model, forgotten: false });
+        self.held.push(Held { buffer, model });
     }
 
     /// There and back, as far as lengths allow.
@@ -164,7 +182,6 @@ impl World<'_> {
             }
         }
         let Some(mut held) = self.take() else { return };
-        held.settle();
         held.buffer = match held.buffer {
             Any::Borrowed(buffer) => Any::Borrowed(through(buffer)),
             Any::Foreign(buffer) => Any::Foreign(through(buffer)),
@@ -179,7 +196,7 @@ impl World<'_> {
         let Some(mut held) = self.take() else { return };
         if let Any::Shared(mut buffer) = held.buffer {
             let mut choices = Choices::new(self.choices.next());
-            let mut model = if held.forgotten { Model::default() } else { held.model };
+            let mut model = held.model;
             let context = &self.ground.context;
             let work = || {
                 let own = Arc::new(Stream::new(context).unwrap());
@@ -194,7 +211,7 @@ impl World<'_> {
                 (buffer, model)
             };
             let (buffer, model) = thread::scope(|scope| scope.spawn(work).join().unwrap());
-            held = Held { buffer: Any::Shared(buffer), model, forgotten: false };
+            held = Held { buffer: Any::Shared(buffer), model };
         }
         self.held.push(held);
     }

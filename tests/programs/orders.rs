@@ -22,12 +22,15 @@ impl World<'_> {
                 self.events[event].query().unwrap();
             }
             _ if self.choices.once_in(4) => self.ground.context.synchronize().unwrap(),
+            // It lets the host know that all before it is done, so there must not be many.
+            _ if self.choices.once_in(8) => stream.call_host(|| ()).unwrap(),
             _ => self.events[event].synchronize().unwrap(),
         }
     }
 
     pub(crate) fn ask_pool(&mut self) {
-        let pool = &self.ground.pools[self.choices.below(self.ground.pools.len())];
+        let at = self.choices.below(self.pools.len());
+        let pool = &mut self.pools[at];
         match self.choices.below(4) {
             0 => {
                 let trimmed = pool.trim_to([0, 1 << 20][self.choices.below(2)]).unwrap();

@@ -23,6 +23,7 @@ impl World<'_> {
             self.pins.swap_remove(at);
         }
         let bytes = self.choices.bytes(len);
+        let _without = self.leave_out(Rule::PinnedReuse);
         let buffer = PinnedBuffer::from_slice(&self.ground.context, &bytes).unwrap();
         Pin { buffer, model: Model::of(&bytes) }
     }
@@ -53,10 +54,7 @@ impl World<'_> {
 
     /// Now and then it is dropped at once, with the copy under way.
     fn keep(&mut self, pin: Pin) {
-        if self.choices.once_in(8) {
-            let _without = self.leave_out(Rule::PinnedDrop);
-            drop(pin);
-        } else {
+        if !self.choices.once_in(8) {
             self.pins.push(pin);
         }
     }

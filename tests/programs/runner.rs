@@ -49,8 +49,8 @@ impl Program {
             world.step(0);
         }
         let (leaked, operations, wrong) = world.end();
-        let Ground { simulator, context, streams, pools } = ground;
-        drop((streams, pools));
+        let Ground { simulator, context, streams } = ground;
+        drop(streams);
         let left = if waits {
             context.synchronize().unwrap();
             Some(simulator.live())

@@ -16,7 +16,6 @@ pub(crate) struct Ground {
     pub(crate) simulator: Simulator,
     pub(crate) context: Context,
     pub(crate) streams: Vec<Stream>,
-    pub(crate) pools: Vec<MemPool>,
 }
 
 impl Ground {
@@ -31,13 +30,7 @@ impl Ground {
                 Stream::with_options(&context, options).unwrap()
             })
             .collect();
-        let pools = [(0, u64::MAX), (64 << 20, 0), (4 << 20, u64::MAX)];
-        let pools = pools
-            .map(|(max_size, release_threshold)| {
-                MemPool::with_properties(&device, &MemPoolProperties { release_threshold, max_size }).unwrap()
-            })
-            .into();
-        Self { simulator, context, streams, pools }
+        Self { simulator, context, streams }
     }
 }
 
@@ -84,8 +77,6 @@ pub(crate) use each;
 pub(crate) struct Held<'g> {
     pub(crate) buffer: Any<'g>,
     pub(crate) model: Model,
-    /// A shared loan of it was forgotten: it is given up when next used exclusively.
-    pub(crate) forgotten: bool,
 }
 
 impl Held<'_> {
@@ -93,15 +84,7 @@ impl Held<'_> {
         (each!(&self.buffer, buffer => buffer.as_slice()), &self.model)
     }
 
-    /// What the next exclusive use finds.
-    pub(crate) fn settle(&mut self) {
-        if core::mem::take(&mut self.forgotten) {
-            self.model = Model::default();
-        }
-    }
-
     pub(crate) fn exclusive(&mut self) -> (DeviceSliceMut<'_, u8>, &mut Model) {
-        self.settle();
         (each!(&mut self.buffer, buffer => buffer.as_mut_slice()), &mut self.model)
     }
 }
@@ -112,10 +95,13 @@ pub(crate) struct World<'g> {
     pub(crate) choices: Choices,
     pub(crate) shared: Vec<Arc<Stream>>,
     pub(crate) events: Vec<Event>,
+    pub(crate) pools: Vec<MemPool>,
     pub(crate) held: Vec<Held<'g>>,
     pub(crate) pins: Vec<Pin>,
     #[cfg(feature = "launch")]
     pub(crate) kernels: super::launches::Kernels,
+    /// Buffers whose loan was forgotten, and that are still to be dropped.
+    pub(crate) lost: Vec<Held<'g>>,
     /// Allocations that nothing will free, because their loan was forgotten.
     pub(crate) leaked: usize,
     /// The first thing that was not as it should be.
@@ -128,16 +114,22 @@ pub(crate) struct World<'g> {
 impl<'g> World<'g> {
     pub(crate) fn new(ground: &'g Ground, choices: Choices, without: Option<Rule>) -> Self {
         let shared = (0..2).map(|_| Arc::new(Stream::new(&ground.context).unwrap())).collect();
+        let device = ground.context.device();
+        let pools = [(0, u64::MAX), (64 << 20, 0), (4 << 20, u64::MAX)]
+            .map(|(max_size, release_threshold)| MemPoolProperties { release_threshold, max_size })
+            .map(|properties| MemPool::with_properties(&device, &properties).unwrap());
         let events = (0..2).map(|_| Event::new(&ground.context).unwrap()).collect();
         Self {
             ground,
             choices,
             shared,
             events,
+            pools: pools.into(),
             held: Vec::new(),
             pins: Vec::new(),
             #[cfg(feature = "launch")]
             kernels: super::launches::Kernels::new(ground),
+            lost: Vec::new(),
             leaked: 0,
             wrong: None,
             operations: 0,
@@ -223,9 +215,10 @@ impl<'g> World<'g> {
             return self.release();
         }
         let len = self.len();
-        let which = self.choices.below(self.ground.pools.len() + 1);
+        let which = self.choices.below(self.pools.len() + 1);
+        let own = (which < self.pools.len()).then(|| self.pools.swap_remove(which));
         let default = MemPool::default_of(&self.ground.context.device()).unwrap();
-        let pool: &MemPool = self.ground.pools.get(which).unwrap_or(&default);
+        let pool: &MemPool = own.as_ref().unwrap_or(&default);
         let handle = self.choices.below(4);
         let fixed = &self.ground.streams[self.choices.below(self.ground.streams.len())];
         let shared = Arc::clone(&self.shared[self.choices.below(self.shared.len())]);
@@ -244,6 +237,7 @@ impl<'g> World<'g> {
             }
         };
         self.held.extend(made);
+        self.pools.extend(own);
     }
 
     fn allocate_on<S: StreamHandle>(
@@ -263,7 +257,7 @@ impl<'g> World<'g> {
             _ => (pool.alloc(len, stream), Model::unknown(len)),
         };
         match buffer {
-            Ok(buffer) => Some(Held { buffer: any(buffer), model, forgotten: false }),
+            Ok(buffer) => Some(Held { buffer: any(buffer), model }),
             // Pools have limits.
             Err(Error::OutOfMemory(_)) => None,
             Err(error) => panic!("an allocation of {len} bytes: {error}"),
@@ -273,7 +267,7 @@ impl<'g> World<'g> {
     fn release(&mut self) {
         let Some(held) = self.take() else { return };
         let _without = self.leave_out(Rule::Free);
-        if held.forgotten || self.choices.once_in(2) {
+        if self.choices.once_in(2) {
             drop(held);
         } else {
             each!(held.buffer, buffer => buffer.free().unwrap());
@@ -282,14 +276,18 @@ impl<'g> World<'g> {
 
     /// Drops everything, in some order.
     pub(crate) fn end(mut self) -> (usize, u64, Option<String>) {
-        while !self.held.is_empty() || !self.pins.is_empty() || !self.shared.is_empty() {
-            match self.choices.below(3) {
-                0 => self.release(),
-                1 => {
+        while !(self.held.is_empty() && self.pins.is_empty() && self.shared.is_empty() && self.pools.is_empty()) {
+            match self.choices.below(12) {
+                0..8 => self.release(),
+                8..10 => {
                     self.pins.pop();
                 }
-                _ => {
+                10 => {
                     self.shared.pop();
+                }
+                _ => {
+                    self.pools.pop();
+                    self.lost.pop();
                 }
             }
         }

@@ -41,7 +41,7 @@ fn f1_a_threshold_of_zero_gives_everything_back_at_a_synchronisation() {
 #[test]
 fn f1_the_threshold_can_be_changed() {
     let fixture = Fixture::new();
-    let pool = fixture.pool();
+    let mut pool = fixture.pool();
     for bytes in [0, 1, 12 << 20, u64::MAX] {
         pool.set_release_threshold(bytes).unwrap();
         assert_eq!(pool.release_threshold(), Ok(bytes));
@@ -141,7 +141,7 @@ fn f15_a_pool_holds_no_more_than_its_limit() {
 #[test]
 fn f17_peaks_are_reset_to_what_is_used_and_held_now() {
     let fixture = Fixture::alone();
-    let (pool, stream) = (fixture.pool(), fixture.stream());
+    let (mut pool, stream) = (fixture.pool(), fixture.stream());
     let kept = pool.alloc::<u8, _>(1000, &stream).unwrap();
     drop(pool.alloc::<u8, _>(40 << 20, &stream).unwrap());
     let before = pool.usage().unwrap();
@@ -205,8 +205,8 @@ fn f20_the_devices_current_pool_is_left_alone() {
 #[test]
 fn reuse_policies_are_on_and_can_be_changed() {
     let fixture = Fixture::new();
-    let pool = fixture.pool();
-    type Policy = (fn(&MemPool) -> cupool::Result<bool>, fn(&MemPool, bool) -> cupool::Result<()>);
+    let mut pool = fixture.pool();
+    type Policy = (fn(&MemPool) -> cupool::Result<bool>, fn(&mut MemPool, bool) -> cupool::Result<()>);
     let policies: [Policy; 3] = [
         (MemPool::reuse_follow_event_dependencies, MemPool::set_reuse_follow_event_dependencies),
         (MemPool::reuse_allow_opportunistic, MemPool::set_reuse_allow_opportunistic),
@@ -214,19 +214,19 @@ fn reuse_policies_are_on_and_can_be_changed() {
     ];
     for (changed, (get, set)) in policies.iter().enumerate() {
         assert_eq!(get(&pool), Ok(true));
-        set(&pool, false).unwrap();
+        set(&mut pool, false).unwrap();
         for (other, (get, _)) in policies.iter().enumerate() {
             assert_eq!(get(&pool), Ok(other != changed));
         }
-        set(&pool, true).unwrap();
+        set(&mut pool, true).unwrap();
     }
 }
 
 #[test]
 fn pool_questions_are_asked_in_the_relaxed_capture_mode_which_is_restored() {
     let fixture = Fixture::simulated();
-    let pool = fixture.pool();
-    let questions: [fn(&MemPool); 5] = [
+    let mut pool = fixture.pool();
+    let questions: [fn(&mut MemPool); 5] = [
         |pool| assert!(pool.usage().is_ok()),
         |pool| pool.reset_peaks().unwrap(),
         |pool| assert!(pool.trim_to(0).is_ok()),
@@ -234,7 +234,7 @@ fn pool_questions_are_asked_in_the_relaxed_capture_mode_which_is_restored() {
         |pool| assert!(pool.reuse_allow_opportunistic().unwrap()),
     ];
     for question in questions {
-        let ((), calls) = fixture.calls_of(|| question(&pool));
+        let ((), calls) = fixture.calls_of(|| question(&mut pool));
         assert_eq!(calls.first(), Some(&Symbol::cuThreadExchangeStreamCaptureMode));
         assert_eq!(calls.last(), Some(&Symbol::cuThreadExchangeStreamCaptureMode));
         assert_eq!(calls.iter().filter(|call| **call == Symbol::cuThreadExchangeStreamCaptureMode).count(), 2);

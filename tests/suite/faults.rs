@@ -94,6 +94,11 @@ fn each_call_fails_once() {
             fixture.sim().fail_call(index as u64, CUresult(code));
             let left = run(&fixture, &what);
             assert_eq!(fixture.sim().calls().get(index), Some(&symbol), "{what}");
+            // A staging block that seems to have gone with its context is given up.
+            let block = Owned { events: 1, host_allocations: 1, ..Owned::default() };
+            if symbol == Symbol::cuEventQuery && matches!(code, 4 | 709) && left == block {
+                continue;
+            }
             assert_eq!(left, left_by(symbol, &calls[index + 1..]), "{what}");
         }
     }

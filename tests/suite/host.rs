@@ -73,7 +73,7 @@ fn e2_a_dropped_target_is_written_by_nobody_who_gets_its_memory() {
 }
 
 #[test]
-fn dropping_pinned_memory_waits_for_nothing_and_what_was_kept_for_the_device_is_freed_later() {
+fn dropping_pinned_memory_calls_nothing_and_the_next_buffer_gets_it_once_the_device_is_done() {
     let fixture = Fixture::simulated();
     let (context, pool, stream) = (fixture.context(), fixture.pool(), fixture.stream());
     let mut buffer = pool.alloc::<u32, _>(10, &stream).unwrap();
@@ -82,13 +82,19 @@ fn dropping_pinned_memory_waits_for_nothing_and_what_was_kept_for_the_device_is_
     }
     let host = PinnedBuffer::from_slice(&context, &[1_u32; 10]).unwrap();
     buffer.as_mut_slice().copy_from_pinned(&host).unwrap();
-    fixture.expect_calls(&[Symbol::cuEventQuery], || drop(host));
-    assert_eq!(fixture.sim().live().host_allocations, 1);
+    fixture.expect_calls(&[], || drop(host));
+    let meanwhile = PinnedBuffer::<u32>::new(&context, 10).unwrap();
+    assert_eq!(fixture.sim().live().host_allocations, 2, "the first is in use");
     stream.synchronize().unwrap();
-    let next = PinnedBuffer::<u32>::new(&context, 10).unwrap();
-    assert_eq!(fixture.sim().live().host_allocations, 1, "only the new one");
-    drop(next);
+    let next = PinnedBuffer::<u32>::new(&context, 9).unwrap();
+    assert_eq!(fixture.sim().live().host_allocations, 2, "the first is used again");
+    assert_eq!(next.as_slice().unwrap(), [0; 9]);
+    let larger = PinnedBuffer::<u32>::new(&context, 1000).unwrap();
+    assert_eq!(fixture.sim().live().host_allocations, 3, "none fits");
+    drop((meanwhile, next, larger));
+    assert_eq!(context.trim_pinned(), Ok(40 + 40 + 4000));
     assert_eq!(fixture.sim().live().host_allocations, 0);
+    assert_eq!(context.trim_pinned(), Ok(0));
 }
 
 #[test]
@@ -231,7 +237,7 @@ fn registered_memory_is_a_slice_and_comes_back_as_the_vector_it_was() {
     registered.fill(0);
     buffer.copy_to_host(&mut registered).unwrap();
     assert!(registered.iter().copied().eq(0..10_000));
-    let vector = registered.into_vec();
+    let vector = registered.into_vec().unwrap();
     assert_eq!((vector.len(), vector[9999]), (10_000, 9999));
 
     let mut slice = vec![1_u8; 10_000];
@@ -257,9 +263,9 @@ fn memory_that_cannot_be_registered_comes_back() {
     fixture.sim().fail(Symbol::cuMemHostRegister, 0, CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     let (error, _) = Registered::from_vec(&context, vec![7_u8; 100]).unwrap_err();
     assert_eq!(error.code(), Some(CUresult::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED));
-    fixture.expect_calls(&[Symbol::cuCtxPushCurrent, Symbol::cuMemHostUnregister, Symbol::cuCtxPopCurrent], || {
-        drop(first);
-    });
+    let relaxed = Symbol::cuThreadExchangeStreamCaptureMode;
+    let calls = [Symbol::cuCtxPushCurrent, relaxed, Symbol::cuMemHostUnregister, relaxed, Symbol::cuCtxPopCurrent];
+    fixture.expect_calls(&calls, || drop(first));
     assert_eq!(fixture.sim().live().registered_ranges, 0);
 }
 

@@ -136,9 +136,13 @@ fn d11_a_forgotten_loan_leaks_and_never_frees_early() {
     loan.as_mut_slice().fill(1).unwrap();
     mem::forget(loan);
     fixture.expect_calls(&[], || {
-        assert_eq!((buffer.len(), buffer.as_raw()), (0, 0));
-        buffer.fill(2).unwrap();
-        drop(buffer);
+        assert_eq!((buffer.len(), buffer.as_raw()), (1000, 0));
+        assert_eq!(buffer.fill(2), Err(Error::LoanForgotten));
+        assert_eq!(buffer.to_vec(), Err(Error::LoanForgotten));
+        assert_eq!(buffer.on(&other).unwrap_err(), Error::LoanForgotten);
+        assert_eq!(buffer.read_on(&other).unwrap_err(), Error::LoanForgotten);
+        let (error, buffer) = buffer.move_to(&other).unwrap_err();
+        assert_eq!((error, buffer.free()), (Error::LoanForgotten, Err(Error::LoanForgotten)));
     });
     assert_eq!(fixture.sim().live().allocations, 1);
     other.synchronize().unwrap();
@@ -150,11 +154,11 @@ fn d11_a_forgotten_shared_loan_leaks_once_the_buffer_is_used_exclusively() {
     type Use = fn(Buffer<u32>);
     let uses: [Use; 6] = [
         drop,
-        |mut buffer| drop(buffer.fill(1)),
-        |mut buffer| assert_eq!(buffer.as_mut_slice().len(), 0),
+        |mut buffer| assert_eq!(buffer.fill(1), Err(Error::LoanForgotten)),
+        |mut buffer| assert_eq!(buffer.slice_mut(3..).unwrap().fill_zero(), Err(Error::LoanForgotten)),
         |buffer| assert_eq!(buffer.into_raw_parts().0, 0),
-        |buffer| assert_eq!(buffer.cast::<u8>().unwrap().len(), 0),
-        |mut buffer| assert!(buffer.copy_from_host(&[1; 1000]).is_err()),
+        |buffer| assert_eq!(buffer.cast::<u8>().unwrap_err().0, Error::LoanForgotten),
+        |mut buffer| assert_eq!(buffer.copy_from_host(&[1; 1000]), Err(Error::LoanForgotten)),
     ];
     for exclusive in uses {
         let fixture = Fixture::unchecked();
@@ -237,7 +241,7 @@ fn a_loan_whose_end_can_neither_be_fenced_nor_waited_for_leaks() {
             let loan = buffer.on(&other).unwrap();
             fail();
             drop(loan);
-            assert!(buffer.is_empty());
+            assert_eq!(buffer.fill(1), Err(Error::LoanForgotten));
         }
         fixture.expect_calls(&[], || drop(buffer));
         assert_eq!(fixture.sim().live().allocations, 1);

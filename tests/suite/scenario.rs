@@ -79,7 +79,7 @@ fn pools(device: Device, failures: &mut Failures) {
     failures.keep("default_of", MemPool::default_of(&device));
     // SAFETY: the pool is not used.
     failures.keep("current_of", unsafe { MemPool::current_of(&device) });
-    let Some(pool) = failures.keep("MemPool", capped(device)) else { return };
+    let Some(mut pool) = failures.keep("MemPool", capped(device)) else { return };
     failures.keep("usage", pool.usage());
     failures.keep("reset_peaks", pool.reset_peaks());
     failures.keep("release_threshold", pool.release_threshold());

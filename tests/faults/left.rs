@@ -1,0 +1,158 @@
+//! What failed releases leave behind: the whole list, and nothing else.
+//!
+//! | the call that fails | what stays |
+//! | --- | --- |
+//! | `cuMemFreeAsync` | the allocation |
+//! | `cuStreamDestroy`, `cuEventDestroy`, `cuMemPoolDestroy`, `cuModuleUnload` | the object |
+//! | `cuMemFreeHost`, `cuMemHostUnregister` | the page-locked memory, the registration |
+//! | `cuDevicePrimaryCtxRelease` | the retain |
+//! | `cuCtxPopCurrent` | the context on the thread's stack |
+//! | `cuCtxPushCurrent` before a release that needs the context | all that was to be released before the next pop |
+//! | `cuThreadExchangeStreamCaptureMode`, the second of a pair | the thread stays in the relaxed capture mode |
+//! | any call and all later ones | all that was alive when the first of them failed |
+//!
+//! A scenario that forgets a loan, or loses the order of a stream, leaves the memory concerned; it says so itself.
+
+use core::fmt;
+
+use cupool_sim::{Live, Symbol};
+
+/// How many of each kind of thing there are that somebody must release.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub(crate) retains: i64,
+    pub(crate) pushed_contexts: i64,
+    pub(crate) streams: i64,
+    pub(crate) events: i64,
+    pub(crate) pools: i64,
+    pub(crate) allocations: i64,
+    pub(crate) host_allocations: i64,
+    pub(crate) registrations: i64,
+    pub(crate) modules: i64,
+    /// Threads that are left in the relaxed capture mode.
+    pub(crate) relaxed: i64,
+    /// What this crate never makes.
+    pub(crate) others: i64,
+}
+
+macro_rules! fields {
+    ($apply:ident) => {
+        $apply!(
+            retains pushed_contexts streams events pools allocations host_allocations registrations modules relaxed
+            others
+        )
+    };
+}
+
+impl Left {
+    pub(crate) fn of(live: &Live, relaxed: bool) -> Self {
+        Self {
+            retains: live.primary_retains as i64,
+            pushed_contexts: live.pushed_contexts as i64,
+            streams: live.streams as i64,
+            events: live.events as i64,
+            pools: live.pools as i64,
+            allocations: live.allocations as i64,
+            host_allocations: live.host_allocations as i64,
+            registrations: live.registered_ranges as i64,
+            modules: live.modules as i64,
+            relaxed: relaxed.into(),
+            others: (live.libraries + live.graphs + live.graph_execs) as i64,
+        }
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        macro_rules! sum {
+            ($($field:ident)*) => { Self { $($field: self.$field + other.$field),* } };
+        }
+        fields!(sum)
+    }
+
+    pub(crate) fn minus(self, other: Self) -> Self {
+        macro_rules! difference {
+            ($($field:ident)*) => { Self { $($field: self.$field - other.$field),* } };
+        }
+        fields!(difference)
+    }
+
+    /// Whether there is no more of anything than in `most`.
+    pub(crate) fn is_within(self, most: Self) -> bool {
+        macro_rules! within {
+            ($($field:ident)*) => { true $(&& self.$field <= most.$field)* };
+        }
+        fields!(within)
+    }
+
+    /// What one call makes, or releases.
+    fn change_by(symbol: Symbol) -> Self {
+        let mut change = Self::default();
+        match symbol {
+            Symbol::cuDevicePrimaryCtxRetain => change.retains = 1,
+            Symbol::cuDevicePrimaryCtxRelease => change.retains = -1,
+            Symbol::cuCtxPushCurrent => change.pushed_contexts = 1,
+            Symbol::cuCtxPopCurrent => change.pushed_contexts = -1,
+            Symbol::cuStreamCreateWithPriority => change.streams = 1,
+            Symbol::cuStreamDestroy => change.streams = -1,
+            Symbol::cuEventCreate => change.events = 1,
+            Symbol::cuEventDestroy => change.events = -1,
+            Symbol::cuMemPoolCreate => change.pools = 1,
+            Symbol::cuMemPoolDestroy => change.pools = -1,
+            Symbol::cuMemAllocFromPoolAsync => change.allocations = 1,
+            Symbol::cuMemFreeAsync => change.allocations = -1,
+            Symbol::cuMemHostAlloc => change.host_allocations = 1,
+            Symbol::cuMemFreeHost => change.host_allocations = -1,
+            Symbol::cuMemHostRegister => change.registrations = 1,
+            Symbol::cuMemHostUnregister => change.registrations = -1,
+            Symbol::cuModuleLoadData => change.modules = 1,
+            Symbol::cuModuleUnload => change.modules = -1,
+            _ => {}
+        }
+        change
+    }
+
+    /// What is alive after these calls, all of which succeeded but the `refused`: so many of a symbol, from its first.
+    pub(crate) fn after(calls: &[Symbol], refused: &[(Symbol, usize)]) -> Self {
+        let mut left = Self::default();
+        for (at, symbol) in calls.iter().enumerate() {
+            let before = calls[..at].iter().filter(|call| *call == symbol).count();
+            if !refused.iter().any(|(of, count)| of == symbol && before < *count) {
+                left = left.plus(Self::change_by(*symbol));
+            }
+        }
+        left.relaxed = exchanges(calls) % 2;
+        left
+    }
+
+    /// What stays if the call after `before` is `failed` and fails alone; `later` are the calls that follow otherwise.
+    pub(crate) fn by(before: &[Symbol], failed: Symbol, later: &[Symbol]) -> Self {
+        let releases = |symbol: &Symbol| Self::default().minus(Self::change_by(*symbol));
+        let none = Self::default();
+        match failed {
+            Symbol::cuCtxPushCurrent => {
+                let skipped = later.iter().take_while(|call| **call != Symbol::cuCtxPopCurrent);
+                skipped.map(releases).filter(|left| none.is_within(*left)).fold(none, Self::plus)
+            }
+            Symbol::cuThreadExchangeStreamCaptureMode => Self { relaxed: exchanges(before) % 2, ..none },
+            symbol if none.is_within(releases(&symbol)) => releases(&symbol),
+            _ => none,
+        }
+    }
+}
+
+/// Only what there is any of.
+impl fmt::Debug for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        macro_rules! entries {
+            ($($field:ident)*) => {
+                $( if self.$field != 0 { map.entry(&format_args!(stringify!($field)), &self.$field); } )*
+            };
+        }
+        fields!(entries);
+        map.finish()
+    }
+}
+
+fn exchanges(calls: &[Symbol]) -> i64 {
+    calls.iter().filter(|call| **call == Symbol::cuThreadExchangeStreamCaptureMode).count() as i64
+}

@@ -1,0 +1,307 @@
+//! Runs a scenario under every fault, and looks at what it came to.
+
+use core::cell::Cell;
+use std::{
+    any::Any,
+    io::{Write, stderr},
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use cupool::{Context, Driver, Error, PinnedBuffer, Result, Stream, cuda_sys::CUstreamCaptureMode};
+use cupool_sim::{CUresult, Simulator, Symbol};
+
+use super::{
+    left::Left,
+    world::{Base, Body, Scenario, Unwound, World, limited},
+};
+
+/// One of each kind: the call's own fault, no memory, a driver that is over, no context, a handle, not ready, a fault of
+/// the device, a context that is gone, not supported, in a capture, and a code that no header names.
+pub(crate) const CODES: [u32; 11] = [1, 2, 4, 201, 400, 600, 700, 709, 801, 901, 12345];
+
+/// What comes of a sweep.
+#[derive(Default)]
+pub(crate) struct Swept {
+    pub(crate) runs: usize,
+    pub(crate) troubles: Vec<String>,
+    /// The calls that are made when nothing fails.
+    pub(crate) calls: Vec<Symbol>,
+}
+
+/// How calls fail in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Once,
+    FromThenOn,
+    /// From then on, and the caller panics at the first error.
+    Unwinding,
+}
+
+/// A run: which calls fail, and with what.
+#[derive(Clone, Copy)]
+struct Fault {
+    index: usize,
+    code: u32,
+    mode: Mode,
+}
+
+/// What a run came to.
+struct Outcome {
+    errors: Vec<Error>,
+    reported: u64,
+    calls: Vec<Symbol>,
+    left: Left,
+    trouble: Option<String>,
+}
+
+thread_local! {
+    static REPORTED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Has failed releases counted, on the thread that they happen on.
+pub(crate) fn count_reports() {
+    cupool::set_release_hook(Some(|error| {
+        assert!(!error.to_string().is_empty());
+        REPORTED.set(REPORTED.get() + 1);
+    }));
+}
+
+/// Sweeps one scenario; `loud` names each run before it starts, for one that ends the process.
+pub(crate) fn sweep(scenario: &Scenario, loud: bool) -> Swept {
+    let mut swept = Swept::default();
+    for (mode, seed) in [(Mode::Once, 0), (Mode::FromThenOn, 3), (Mode::Unwinding, 0)] {
+        let whole = run(scenario, seed, None);
+        swept.runs += 1;
+        if let Some(trouble) = trouble_when_nothing_fails(scenario, &whole) {
+            swept.troubles.push(format!("{}, nothing fails: {trouble}", scenario.name));
+            continue;
+        }
+        for index in 0..whole.calls.len() {
+            let mut last = String::new();
+            for code in CODES {
+                let what = format!("{}, call {index}, {:?}: {code}, {mode:?}", scenario.name, whole.calls[index]);
+                if loud {
+                    writeln!(stderr(), "{what}").unwrap();
+                }
+                let fault = Fault { index, code, mode };
+                let outcome = run(scenario, seed, Some(fault));
+                swept.runs += 1;
+                if let Some(trouble) = trouble(scenario, fault, &whole, &outcome).filter(|trouble| *trouble != last) {
+                    swept.troubles.push(format!("{what}: {trouble}"));
+                    last = trouble;
+                }
+            }
+        }
+        swept.calls = whole.calls;
+    }
+    swept
+}
+
+fn run(scenario: &Scenario, seed: u64, fault: Option<Fault>) -> Outcome {
+    let simulator = Simulator::builder().seed(seed).devices(2).build();
+    simulator.register_kernel("add_one", &[8, 4], |kernel| {
+        let (address, len) = (kernel.parameter_u64(0), kernel.parameter_u64(1));
+        for at in 0..len {
+            let value = kernel.read(address + 4 * at, 4);
+            let value = u32::from_ne_bytes(value.try_into().unwrap_or_default()).wrapping_add(1);
+            kernel.write(address + 4 * at, &value.to_ne_bytes());
+        }
+    });
+    // SAFETY: every entry behaves as the driver's, and answers that the driver has shut down once the simulator is
+    // dropped.
+    let driver = unsafe { Driver::from_functions(simulator.functions()) };
+    // Keeps the contexts, which would take everything with them, also what was not released.
+    let kept: Vec<Context> = [0, 1].map(|at| driver.device(at).unwrap().primary_context().unwrap()).into();
+    let before = alive(&simulator);
+    let base = matches!(scenario.body, Body::Base(_)).then(|| Base::new(driver));
+    let made_before = alive(&simulator).minus(before);
+    let reported = REPORTED.get();
+    simulator.reset_log();
+    match fault {
+        Some(Fault { index, code, mode: Mode::Once }) => simulator.fail_call(index as u64, CUresult(code)),
+        Some(Fault { index, code, .. }) => simulator.fail_from(index as u64, CUresult(code)),
+        None => {}
+    }
+    let unwinds = fault.is_some_and(|fault| fault.mode == Mode::Unwinding);
+    let mut world = World::new(&simulator, unwinds);
+    let ended = catch_unwind(AssertUnwindSafe(|| match (scenario.body, base) {
+        (Body::Base(body), Some(base)) => drop(body(&mut world, base)),
+        (Body::Driver(body), _) => drop(body(&mut world, driver)),
+        (Body::Base(_), None) => unreachable!("it was made above"),
+    }));
+    let mut trouble = ended.err().filter(|payload| !payload.is::<Unwound>()).map(|payload| said(payload.as_ref()));
+    let errors = core::mem::take(&mut world.errors);
+    let reported = REPORTED.get() - reported;
+    simulator.clear_faults();
+    let calls = simulator.calls();
+    let left = alive(&simulator).minus(before);
+    // What is left is compared to what this run made; what it was given counts as made before.
+    let left = if fault.is_some_and(|fault| fault.mode != Mode::Once) { left.minus(made_before) } else { left };
+    if let Some(finding) = simulator.take_findings().first() {
+        trouble.get_or_insert(finding.to_string());
+    }
+    if trouble.is_none() {
+        trouble = works(driver, &simulator).err();
+    }
+    drop(kept);
+    Outcome { errors, reported, calls, left, trouble }
+}
+
+/// What is alive, and whether this thread was left in the relaxed capture mode; it is in the ordinary one afterwards.
+fn alive(simulator: &Simulator) -> Left {
+    let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+    // SAFETY: the call exchanges one mode.
+    let code = unsafe { simulator.functions().cuThreadExchangeStreamCaptureMode.unwrap()(&raw mut mode) };
+    assert_eq!(code, CUresult::CUDA_SUCCESS);
+    Left::of(&simulator.live(), mode == CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
+}
+
+fn said(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().map(ToString::to_string);
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned());
+    format!("it panicked: {}", text.unwrap_or_else(|| "with something else".to_owned()))
+}
+
+fn trouble_when_nothing_fails(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
+    if let Some(trouble) = &outcome.trouble {
+        return Some(trouble.clone());
+    }
+    if outcome.calls.is_empty() {
+        return Some("it makes no call".to_owned());
+    }
+    let reports = outcome.reported != 0 && scenario.forgets == Left::default() && !scenario.threads;
+    (outcome.left != scenario.forgets || reports)
+        .then(|| format!("left {:?}, {} reports, {:?}", outcome.left, outcome.reported, outcome.errors))
+}
+
+fn trouble(scenario: &Scenario, fault: Fault, whole: &Outcome, outcome: &Outcome) -> Option<String> {
+    if let Some(trouble) = &outcome.trouble {
+        return Some(trouble.clone());
+    }
+    let Some(failed) = outcome.calls.get(fault.index).copied() else { return Some("the call was not made".to_owned()) };
+    if !scenario.threads && outcome.calls[..=fault.index] != whole.calls[..=fault.index] {
+        return Some(format!("another call: {failed:?}"));
+    }
+    if let Some(error) = outcome.errors.iter().find(|error| !is_of(error, fault.code, whole)) {
+        return Some(format!("an error of another kind: {error:?}"));
+    }
+    let before = &outcome.calls[..fault.index];
+    let (expected, exact) = match fault.mode {
+        _ if scenario.threads => (Left::after(&makers(&outcome.calls), &[]).plus(OF_THE_BASE), false),
+        Mode::Once => {
+            let by = Left::by(before, failed, &whole.calls[fault.index + 1..]);
+            (by.plus(scenario.forgets), scenario.forgets == Left::default())
+        }
+        Mode::FromThenOn | Mode::Unwinding => (Left::after(before, scenario.refused), true),
+    };
+    let as_expected = if exact { outcome.left == expected } else { outcome.left.is_within(expected) };
+    if !as_expected {
+        return Some(format!("left {:?}, to be {} {expected:?}", outcome.left, if exact { "just" } else { "within" }));
+    }
+    (!scenario.threads && !is_told(fault, whole, outcome)).then(|| "nobody was told".to_owned())
+}
+
+/// One retain, the context pushed once for each thread, two streams and a pool.
+const OF_THE_BASE: Left = Left {
+    retains: 1,
+    pushed_contexts: 0,
+    streams: 2,
+    events: 0,
+    pools: 1,
+    allocations: 0,
+    host_allocations: 0,
+    registrations: 0,
+    modules: 0,
+    relaxed: 1,
+    others: 0,
+};
+
+/// The calls that make something.
+fn makers(calls: &[Symbol]) -> Vec<Symbol> {
+    calls.iter().copied().filter(|call| Left::default().is_within(Left::after(&[*call], &[]))).collect()
+}
+
+/// Whether it comes of the failure, or comes without any as well.
+fn is_of(error: &Error, code: u32, whole: &Outcome) -> bool {
+    assert!(!error.to_string().is_empty() && !format!("{error:?}").is_empty());
+    match error {
+        Error::Driver(driver) => driver.code().0 == code || whole.errors.contains(error),
+        // What they make of these codes.
+        Error::NotReady => code == 600,
+        Error::NotRecorded => code == 400 || whole.errors.contains(error),
+        Error::HostMemory { .. } => code == 2,
+        Error::OutOfMemory(_) => code == 2 || whole.errors.iter().any(|error| matches!(error, Error::OutOfMemory(_))),
+        // What is said once order was lost.
+        Error::OrderLost | Error::LoanForgotten => true,
+        other => whole.errors.contains(other),
+    }
+}
+
+/// Whether the failure came up somewhere.
+fn is_told(fault: Fault, whole: &Outcome, outcome: &Outcome) -> bool {
+    let over =
+        matches!(CUresult(fault.code), CUresult::CUDA_ERROR_DEINITIALIZED | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    let failed = match fault.mode {
+        Mode::Once => &outcome.calls[fault.index..=fault.index],
+        Mode::FromThenOn | Mode::Unwinding => &outcome.calls[fault.index..],
+    };
+    over || outcome.reported > whole.reported
+        || outcome.errors != whole.errors
+        || failed.iter().all(|symbol| is_stood_in_for(*symbol, fault.code))
+}
+
+/// Calls whose failure need not be told, because of what is done in their place.
+const fn is_stood_in_for(symbol: Symbol, code: u32) -> bool {
+    match symbol {
+        // The host waits in place of a fence, and for the context in place of a stream or an event.
+        Symbol::cuEventRecord
+        | Symbol::cuStreamWaitEvent
+        | Symbol::cuEventSynchronize
+        | Symbol::cuStreamSynchronize => true,
+        // "Not yet" is an answer; what may still be in use is kept, and waited for when it is needed.
+        Symbol::cuEventQuery => true,
+        Symbol::cuStreamQuery => code == 600,
+        // A rescue is tried.
+        Symbol::cuMemAllocFromPoolAsync => code == 2,
+        // Of a rescue, or of the error that says it was in vain.
+        Symbol::cuMemPoolTrimTo
+        | Symbol::cuMemPoolGetAttribute
+        | Symbol::cuMemGetInfo
+        | Symbol::cuStreamIsCapturing
+        | Symbol::cuThreadExchangeStreamCaptureMode
+        | Symbol::cuCtxPushCurrent => false,
+        // A device that cannot say whether it has pools is tried.
+        Symbol::cuDeviceGetAttribute => code == 1,
+        _ => false,
+    }
+}
+
+/// A driver that does what it is asked, and leaves nothing.
+fn works(driver: Driver, simulator: &Simulator) -> Result<(), String> {
+    let before = alive(simulator);
+    let calls = || -> Result<bool> {
+        let device = driver.device(0)?;
+        let context = device.primary_context()?;
+        let pool = limited(device)?;
+        let (home, other) = (Stream::new(&context)?, Stream::new(&context)?);
+        let mut source = pool.alloc_from_host(&[7_u32; 100], &home)?;
+        source.slice_mut(50..)?.fill(8)?;
+        let mut target = pool.alloc_zeroed::<u32, _>(100, &other)?;
+        target.copy_from(source.as_slice())?;
+        source.on(&other)?.as_mut_slice().fill(9)?;
+        let mut pinned = PinnedBuffer::<u32>::new(&context, 100)?;
+        source.as_slice().copy_to_pinned(&mut pinned)?;
+        source.free()?;
+        Ok(target.to_vec()? == [[7; 50], [8; 50]].concat() && *pinned.as_slice()? == [9; 100])
+    };
+    match calls() {
+        Ok(true) => {}
+        Ok(false) => return Err("wrong contents afterwards".to_owned()),
+        Err(error) => return Err(format!("afterwards: {error}")),
+    }
+    let left = alive(simulator).minus(before);
+    if left != Left::default() {
+        return Err(format!("left afterwards: {left:?}"));
+    }
+    simulator.take_findings().first().map_or(Ok(()), |finding| Err(format!("afterwards: {finding}")))
+}

@@ -1,0 +1,9 @@
+//! What a shared view shows must not change under it.
+use cupool::{Buffer, Result};
+
+pub fn f(mut buffer: Buffer<u8>) -> Result<Vec<u8>> {
+    let view = buffer.slice(..1)?;
+    #[cfg(misuse)]
+    buffer.as_mut_slice(); //~ E0502
+    view.to_vec()
+}

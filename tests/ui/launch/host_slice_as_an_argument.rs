@@ -1,0 +1,15 @@
+//! The device cannot reach ordinary host memory.
+use cupool::{
+    Buffer, Result, Stream,
+    launch::{Function, LaunchConfig},
+};
+
+#[cfg(misuse)]
+type Memory<'a> = &'a [f32];
+#[cfg(not(misuse))]
+type Memory<'a> = &'a Buffer<f32>;
+
+pub fn f(function: &Function, stream: &Stream, config: LaunchConfig, memory: Memory<'_>) -> Result<()> {
+    // SAFETY: not called.
+    unsafe { function.launch(stream, config, &(memory,)) } //~ E0277
+}

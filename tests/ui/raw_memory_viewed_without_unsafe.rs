@@ -1,0 +1,12 @@
+//! Nobody checks that there is memory, nor who uses it.
+use cupool::{DeviceSlice, Stream};
+
+pub fn f(stream: &Stream) -> DeviceSlice<'_, u8> {
+    #[cfg(misuse)]
+    return DeviceSlice::from_raw_parts(4096, 1, stream); //~ E0133
+    #[cfg(not(misuse))]
+    // SAFETY: there is no element.
+    unsafe {
+        DeviceSlice::from_raw_parts(0, 0, stream)
+    }
+}
