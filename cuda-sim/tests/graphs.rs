@@ -7,6 +7,7 @@ mod rig;
 use core::ptr;
 
 use cuda_sys::*;
+use cupool_sim::Misuse;
 use rig::{INVALID, OK, Rig, props, rig};
 
 const GLOBAL: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -183,8 +184,10 @@ fn g5_memory_freed_between_capture_and_launch_is_found() {
         let rig = rig();
         let (stream, pool) = (rig.stream(), rig.pool());
         let pointer = rig.alloc(64, pool, stream).unwrap();
-        let exec = captured(&rig, stream, || assert_eq!(rig.fill(pointer, 1, 64, stream), OK));
-        assert_eq!(unsafe { (rig.cuda.cuGraphLaunch.unwrap())(exec, stream) }, OK);
+        begin(&rig, stream, GLOBAL);
+        assert_eq!(rig.fill(pointer, 1, 64, stream), OK);
+        let exec = instantiate(&rig, end(&rig, stream).1).unwrap();
+        assert_eq!(launch(&rig, exec, stream), OK);
         assert_eq!(rig.free(pointer, stream), OK);
         assert_eq!(rig.sync(stream), OK);
         assert!(rig.sim.findings().is_empty());
@@ -192,7 +195,7 @@ fn g5_memory_freed_between_capture_and_launch_is_found() {
             // Its number and a part of its place are another's now.
             assert_eq!(rig.alloc(8, pool, stream).unwrap(), pointer);
         }
-        assert_eq!(unsafe { (rig.cuda.cuGraphLaunch.unwrap())(exec, stream) }, OK);
+        assert_eq!(launch(&rig, exec, stream), OK);
         assert_eq!(rig.sync(stream), OK);
         assert_eq!(rig.misuses(), [Misuse::UseAfterFree]);
     }
