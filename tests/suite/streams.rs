@@ -51,7 +51,7 @@ fn queries_tell_whether_the_work_is_done_and_synchronise_waits_for_it() {
     assert_eq!(stream.query(), Ok(true));
     let event = cupool::Event::new(stream.context()).unwrap();
     let mut buffer = pool.alloc::<u8, _>(1000, &stream).unwrap();
-    let gate = Gate::on(&stream);
+    let gate = Gate::on(&fixture, &stream);
     buffer.fill(1).unwrap();
     event.record(&stream).unwrap();
     fixture.assert_pending(&stream);
