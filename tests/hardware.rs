@@ -1,8 +1,7 @@
 //! What only a GPU can show: real kernels that keep a stream busy, real copies that are late, real threads.
 //!
 //! Each test is ignored without a GPU and fails if it is run without one:
-//! `cargo test --release --features launch --test hardware -- --ignored --test-threads 1`.
-#![cfg(feature = "launch")]
+//! `cargo test --release --test hardware -- --ignored --test-threads 1`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 use std::{
