@@ -229,8 +229,8 @@ impl Owned {
         match before {
             Uses::Nothing => {}
             Uses::Lost => return Err(Error::OrderLost),
-            // SAFETY: stream and event are live.
             Uses::Reads | Uses::Writes => {
+                // SAFETY: stream and event are live.
                 unsafe { raw::stream::stream_wait_event(functions, stream.as_raw(), self.pinned.event) }?
             }
         }
