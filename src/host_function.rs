@@ -11,7 +11,7 @@ impl Stream {
     ///
     /// The driver forbids CUDA calls in there (they answer `CUDA_ERROR_NOT_PERMITTED`, or never return), so what a
     /// host function captures must be [`Copy`]: nothing that would be released inside, such as a buffer. Numbers and
-    /// `&'static` atomics, locks and channels are. A panic does not leave it; it is counted as a
+    /// `&'static` atomics, locks and channels are; what it reaches through those is the caller's to keep from CUDA. A panic does not leave it; it is counted as a
     /// [release failure](crate::release_failures). If the context ends in a fault before its turn comes it is never
     /// called.
     ///

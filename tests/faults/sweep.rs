@@ -69,6 +69,7 @@ pub(crate) fn count_reports() {
 /// Sweeps one scenario; `loud` names each run before it starts, for one that ends the process.
 pub(crate) fn sweep(scenario: &Scenario, loud: bool) -> Swept {
     let mut swept = Swept::default();
+    let since = std::time::Instant::now();
     for (mode, seed) in [(Mode::Once, 0), (Mode::FromThenOn, 3), (Mode::Unwinding, 0)] {
         let whole = run(scenario, seed, None);
         swept.runs += 1;
@@ -93,6 +94,9 @@ pub(crate) fn sweep(scenario: &Scenario, loud: bool) -> Swept {
             }
         }
         swept.calls = whole.calls;
+    }
+    if std::env::var("TIMES").is_ok() {
+        eprintln!("TIME {:?} {} {} {}", since.elapsed(), scenario.name, swept.runs, swept.calls.len());
     }
     swept
 }

@@ -1,7 +1,7 @@
 //! What a test starts from: a driver, and at its end the proof that nothing was left behind.
 
 use std::{
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
+    sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
     thread,
 };
 
@@ -52,6 +52,9 @@ impl Fixture {
                     Turn::Shared(DEVICE.read().unwrap_or_else(PoisonError::into_inner))
                 };
                 let driver = Driver::load().unwrap();
+                // Making a context takes longer than most tests.
+                static KEPT: OnceLock<Context> = OnceLock::new();
+                KEPT.get_or_init(|| driver.device(0).unwrap().primary_context().unwrap());
                 Self { driver, simulator: None, checked: false, alone, _device: Some(turn) }
             }
             Ok(other) => panic!("CUPOOL_TEST_DRIVER is {other:?}; set it to \"real\", or not at all"),
