@@ -1,13 +1,6 @@
 //! Buffers: owned device memory, freed in stream order when dropped.
 
-use core::{
-    fmt,
-    marker::PhantomData,
-    mem::ManuallyDrop,
-    ops::RangeBounds,
-    ptr,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::RangeBounds, ptr};
 use std::sync::Arc;
 
 use bytemuck::Pod;
@@ -16,6 +9,7 @@ use cuda_sys::CUdeviceptr_v2;
 use crate::{
     DeviceSlice, DeviceSliceMut, Error, PinnedBuffer, Result, Stream, StreamHandle, raw, release,
     slice::{byte_len, cast_len, is_aligned},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 /// `len` elements of device memory, allocated from a pool and at home on one stream.
@@ -297,24 +291,26 @@ impl<T, S: StreamHandle> Buffer<T, S> {
         // caller says that this is its end.
         Ok(unsafe { raw::memory::mem_free_async(home.driver().functions(), self.address, home.as_raw()) }?)
     }
-
-    #[cold]
-    fn report(&self, released: Result<()>) {
-        // What was given up with a report is not reported again.
-        if self.lent.load(Ordering::Relaxed) != GIVEN_UP {
-            release::report(released);
-        }
-    }
 }
 
 impl<T, S: StreamHandle> Drop for Buffer<T, S> {
     #[inline]
     fn drop(&mut self) {
+        let lent = *self.lent.get_mut();
         // SAFETY: `free` and `into_raw_parts` prevent this drop, so it is the only release.
-        let released = unsafe { self.release() };
-        if released.is_err() {
-            self.report(released);
+        if let Err(error) = unsafe { self.release() } {
+            not_released(lent, error);
         }
+    }
+}
+
+/// By value, so that a buffer need not be in memory for it.
+#[cold]
+#[inline(never)]
+fn not_released(lent: usize, error: Error) {
+    // What was given up with a report is not reported again.
+    if lent != GIVEN_UP {
+        release::report(Err(error));
     }
 }
 
@@ -353,6 +349,6 @@ pub(crate) const GIVEN_UP: usize = usize::MAX;
 const DRIVER_ALIGN: usize = 256;
 
 const _: () = {
-    assert!(size_of::<Buffer<u8, &Stream>>() <= 32);
+    assert!(size_of::<Buffer<u8, &Stream>>() <= 32 || cfg!(cupool_shuttle));
     assert!(size_of::<Buffer<f64, Arc<Stream>>>() == size_of::<Buffer<u8, Arc<Stream>>>());
 };

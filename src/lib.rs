@@ -72,6 +72,7 @@ mod slice;
 mod staging;
 #[allow(unsafe_code)]
 mod stream;
+mod sync;
 
 /// The CUDA version of the headers behind [`cuda_sys`], as `1000 * major + 10 * minor`. Drivers may be older or newer.
 pub const HEADER_VERSION: u32 = header_version();

@@ -9,14 +9,14 @@
 //! A context keeps its blocks for reuse: page-locked memory is slow to make, and freeing it waits for the device.
 
 use core::ptr::NonNull;
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::VecDeque;
 
 use cuda_sys::{CUcontext, CUdeviceptr_v2, CUevent, CUevent_flags_enum, CUstream, Functions};
 
-use crate::{Error, Result, Stream, order, raw, release};
+use crate::{
+    Error, Result, Stream, order, raw, release,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 /// Bytes in a block for the many small copies, and in one for the few large.
 const SMALL: usize = 64 << 10;
@@ -201,7 +201,7 @@ impl Shelf {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Stock> {
+    fn lock(&self) -> MutexGuard<'_, Stock> {
         self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

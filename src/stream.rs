@@ -3,19 +3,18 @@
 use core::{
     fmt,
     marker::PhantomData,
-    mem::ManuallyDrop,
+    mem::{self, ManuallyDrop},
     ops::Deref,
     ptr,
-    sync::atomic::{AtomicBool, Ordering},
 };
-use std::{
-    rc::Rc,
-    sync::{Arc, OnceLock},
+use std::{rc::Rc, sync::Arc};
+
+use cuda_sys::{CUevent, CUevent_flags_enum, CUevent_st, CUstream, CUstream_flags_enum, CUstreamCaptureStatus};
+
+use crate::{
+    Context, Driver, Error, Event, Result, order, raw, release,
+    sync::atomic::{AtomicBool, AtomicPtr, Ordering},
 };
-
-use cuda_sys::{CUevent, CUevent_flags_enum, CUstream, CUstream_flags_enum, CUstreamCaptureStatus};
-
-use crate::{Context, Driver, Error, Event, Result, order, raw, release};
 
 /// A stream: work enqueued on it runs in order.
 ///
@@ -40,8 +39,8 @@ pub struct Stream {
     /// The context's, kept here for the calls that cost little.
     driver: Driver,
     context: ManuallyDrop<Context>,
-    /// Made when another stream first has to wait for this one.
-    fence: OnceLock<CUevent>,
+    /// Made when another stream first has to wait for this one; null until then.
+    fence: AtomicPtr<CUevent_st>,
     pub(crate) order_lost: AtomicBool,
 }
 
@@ -118,7 +117,7 @@ impl Stream {
 
     fn new_in(raw: CUstream, context: ManuallyDrop<Context>) -> Self {
         let driver = context.driver();
-        Self { raw, driver, context, fence: OnceLock::new(), order_lost: AtomicBool::new(false) }
+        Self { raw, driver, context, fence: AtomicPtr::new(ptr::null_mut()), order_lost: AtomicBool::new(false) }
     }
 
     /// The stream's context.
@@ -235,25 +234,29 @@ impl Stream {
 
     /// The event that other streams wait for; made on first use, by whoever comes first.
     pub(crate) fn fence_event(&self) -> Result<CUevent> {
-        if let Some(event) = self.fence.get() {
-            return Ok(*event);
+        let event = self.fence.load(Ordering::Acquire);
+        if !event.is_null() {
+            return Ok(event);
         }
         let functions = self.driver().functions();
         let made = self.context.with_current(|| {
             // SAFETY: `with_current` makes the stream's own context current.
             unsafe { raw::event::event_create(functions, CUevent_flags_enum::CU_EVENT_DISABLE_TIMING) }
         })?;
-        let event = *self.fence.get_or_init(|| made);
-        if event != made {
-            // SAFETY: another thread was first, so nobody has seen this one.
-            release::report(unsafe { raw::event::event_destroy(functions, made) });
+        match self.fence.compare_exchange(ptr::null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Ok(made),
+            Err(first) => {
+                // SAFETY: another thread was first, so nobody has seen this one.
+                release::report(unsafe { raw::event::event_destroy(functions, made) });
+                Ok(first)
+            }
         }
-        Ok(event)
     }
 
     /// Waits that were enqueued on the event stay in force without it.
     fn release_fence(&mut self) {
-        if let Some(event) = self.fence.take() {
+        let event = mem::replace(self.fence.get_mut(), ptr::null_mut());
+        if !event.is_null() {
             // SAFETY: the stream owns the event, and forgets it here.
             release::report(unsafe { raw::event::event_destroy(self.driver().functions(), event) });
         }

@@ -56,9 +56,11 @@ fn programs_come_out_right_whatever_they_do() {
     });
     println!("seeds {seeds}, operations {}, forgotten loans {}", operations.into_inner(), leaked.into_inner());
     if let Some((seed, trouble)) = failed {
+        // With other features a seed makes another program.
+        let features = if cfg!(feature = "launch") { "--features launch " } else { "" };
         panic!(
             "seed {seed}: {trouble}\nreplay: CUPOOL_SEED={seed} CUPOOL_SEEDS=1 CUPOOL_OPERATIONS={steps} cargo test \
-             --test programs programs_come_out_right -- --nocapture"
+             {features}--test programs programs_come_out_right -- --nocapture"
         );
     }
     println!("findings 0");

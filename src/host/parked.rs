@@ -4,11 +4,12 @@
 //! here, and is freed when so much has come together that somebody who makes more has to wait for it, when it is asked
 //! for, or with the context.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use cuda_sys::{CUcontext, CUevent, Functions};
 
-use crate::{Context, Result, gate, raw, release};
+use crate::{
+    Context, Result, gate, raw, release,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 /// How many bytes may stay parked while new memory is made.
 const MOST: usize = 256 << 20;

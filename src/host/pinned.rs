@@ -1,7 +1,6 @@
 //! Owned page-locked memory, and the copies that go on after the call.
 
 use core::{fmt, mem::ManuallyDrop, ptr::NonNull, slice};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytemuck::Pod;
 use cuda_sys::CUevent_flags_enum;
@@ -10,6 +9,7 @@ use super::parked::Pinned;
 use crate::{
     Context, DeviceSlice, DeviceSliceMut, Error, Result, Stream, gate, order, raw, release,
     slice::{byte_len, ensure_same_len, is_aligned},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 /// `len` elements of page-locked host memory, for copies that do not keep the host waiting.

@@ -3,13 +3,7 @@
 mod attribute;
 mod out_of_memory;
 
-use core::{
-    fmt,
-    marker::PhantomData,
-    mem::ManuallyDrop,
-    ops::Deref,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::Deref};
 
 use bytemuck::Pod;
 use cuda_sys::{
@@ -20,7 +14,10 @@ use cuda_sys::{
 pub use attribute::{MemPoolUsage, Trimmed};
 pub use out_of_memory::{OutOfMemory, Rescue};
 
-use crate::{Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, raw, release};
+use crate::{
+    Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, raw, release,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 /// A memory pool of our own, on one device.
 ///

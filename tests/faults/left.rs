@@ -9,6 +9,7 @@
 //! | `cuCtxPopCurrent` | the context on the thread's stack |
 //! | `cuCtxPushCurrent` before a release that needs the context | all that was to be released before the next pop |
 //! | `cuThreadExchangeStreamCaptureMode`, the second of a pair | the thread stays in the relaxed capture mode |
+//! | `cuEventQuery` of a staging block, with a code that says that all is over | the block: its memory and its event |
 //! | any call and all later ones | all that was alive when the first of them failed |
 //!
 //! A scenario that forgets a loan, or loses the order of a stream, leaves the memory concerned; it says so itself.
@@ -45,6 +46,20 @@ macro_rules! fields {
 }
 
 impl Left {
+    pub(crate) const NONE: Self = Self {
+        retains: 0,
+        pushed_contexts: 0,
+        streams: 0,
+        events: 0,
+        pools: 0,
+        allocations: 0,
+        host_allocations: 0,
+        registrations: 0,
+        modules: 0,
+        relaxed: 0,
+        others: 0,
+    };
+
     pub(crate) fn of(live: &Live, relaxed: bool) -> Self {
         Self {
             retains: live.primary_retains as i64,
@@ -110,16 +125,16 @@ impl Left {
         change
     }
 
-    /// What is alive after these calls, all of which succeeded but the `refused`: so many of a symbol, from its first.
+    /// What is alive after these calls, all of which succeeded but the `refused`: that occurrence of a symbol.
     pub(crate) fn after(calls: &[Symbol], refused: &[(Symbol, usize)]) -> Self {
         let mut left = Self::default();
         for (at, symbol) in calls.iter().enumerate() {
-            let before = calls[..at].iter().filter(|call| *call == symbol).count();
-            if !refused.iter().any(|(of, count)| of == symbol && before < *count) {
+            let occurrence = calls[..at].iter().filter(|call| *call == symbol).count();
+            if !refused.contains(&(*symbol, occurrence)) {
                 left = left.plus(Self::change_by(*symbol));
             }
         }
-        left.relaxed = exchanges(calls) % 2;
+        left.relaxed = i64::from(!is_first_exchange(calls));
         left
     }
 
@@ -132,10 +147,18 @@ impl Left {
                 let skipped = later.iter().take_while(|call| **call != Symbol::cuCtxPopCurrent);
                 skipped.map(releases).filter(|left| none.is_within(*left)).fold(none, Self::plus)
             }
-            Symbol::cuThreadExchangeStreamCaptureMode => Self { relaxed: exchanges(before) % 2, ..none },
+            Symbol::cuThreadExchangeStreamCaptureMode => {
+                Self { relaxed: i64::from(!is_first_exchange(before)), ..none }
+            }
             symbol if none.is_within(releases(&symbol)) => releases(&symbol),
             _ => none,
         }
+    }
+
+    /// A block whose event is not known any more.
+    pub(crate) fn block(failed: Symbol, code: u32) -> Self {
+        let lost = i64::from(failed == Symbol::cuEventQuery && matches!(code, 4 | 709));
+        Self { events: lost, host_allocations: lost, ..Self::NONE }
     }
 }
 
@@ -153,6 +176,7 @@ impl fmt::Debug for Left {
     }
 }
 
-fn exchanges(calls: &[Symbol]) -> i64 {
-    calls.iter().filter(|call| **call == Symbol::cuThreadExchangeStreamCaptureMode).count() as i64
+/// Whether the next exchange of the capture mode is the first of a pair.
+pub(crate) fn is_first_exchange(before: &[Symbol]) -> bool {
+    before.iter().filter(|call| **call == Symbol::cuThreadExchangeStreamCaptureMode).count() % 2 == 0
 }

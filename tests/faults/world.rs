@@ -17,8 +17,10 @@ pub(crate) struct Scenario {
     /// What it leaves behind on purpose when nothing fails. If it does, what it leaves when something fails is no more
     /// than that and what the failure leaves; else it is exactly what the failure leaves.
     pub(crate) forgets: Left,
-    /// Calls that the driver refuses when nothing fails: so many of a symbol, from its first.
+    /// Calls that the driver refuses when nothing fails: that occurrence of a symbol, counted from 0.
     pub(crate) refused: &'static [(Symbol, usize)],
+    /// An allocation in it does not fit at first.
+    pub(crate) rescues: bool,
     /// Threads whose calls come in an order of their own each time. What is left is then no more than what is made.
     pub(crate) threads: bool,
 }
@@ -34,7 +36,7 @@ pub(crate) enum Body {
 
 impl Scenario {
     pub(crate) const fn new(name: &'static str, body: Body) -> Self {
-        Self { name, body, forgets: NOTHING, refused: &[], threads: false }
+        Self { name, body, forgets: Left::NONE, refused: &[], rescues: false, threads: false }
     }
 
     /// It gives up so many allocations when nothing fails.
@@ -48,25 +50,16 @@ impl Scenario {
         self
     }
 
+    pub(crate) const fn rescues(mut self) -> Self {
+        self.rescues = true;
+        self
+    }
+
     pub(crate) const fn threads(mut self) -> Self {
         self.threads = true;
         self
     }
 }
-
-const NOTHING: Left = Left {
-    retains: 0,
-    pushed_contexts: 0,
-    streams: 0,
-    events: 0,
-    pools: 0,
-    allocations: 0,
-    host_allocations: 0,
-    registrations: 0,
-    modules: 0,
-    relaxed: 0,
-    others: 0,
-};
 
 /// Names scenarios after the functions that they are.
 macro_rules! scenarios {
@@ -135,6 +128,11 @@ impl<'a> World<'a> {
     /// Remembers the error if there is one, and goes on.
     pub(crate) fn go_on<T>(&mut self, result: Result<T>) {
         let _ = self.get(result);
+    }
+
+    /// Remembers the error if there is one, which may come without any failure, and goes on in any case.
+    pub(crate) fn may_fail<T>(&mut self, result: Result<T>) {
+        self.errors.extend(result.err());
     }
 
     /// An error that comes without any failure.

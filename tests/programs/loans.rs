@@ -159,7 +159,7 @@ impl<'g> World<'g> {
 
     /// Moves a buffer to another home, and to another way of holding it.
     pub(crate) fn change_home(&mut self) {
-        let Some(mut held) = self.take() else { return };
+        let Some(held) = self.take() else { return };
         let _without = self.leave_out(Rule::Move);
         let model = held.model;
         let fixed = &self.ground.streams[self.choices.below(self.ground.streams.len())];

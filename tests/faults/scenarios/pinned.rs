@@ -12,12 +12,13 @@ pub(super) fn all() -> Vec<Scenario> {
         Base: pinned_memory_is_made_and_dropped, pinned_memory_from_a_slice, a_pinned_copy_up, a_pinned_copy_down,
             pinned_copies_both_ways, pinned_copies_on_two_streams, a_source_dropped_in_the_middle_of_its_copy,
             a_target_dropped_in_the_middle_of_its_copy, pinned_memory_made_while_another_is_still_in_use,
-            pinned_memory_that_outlives_everything_else, a_vector_is_registered, a_borrowed_slice_is_registered;
+            pinned_memory_that_outlives_everything_else, what_is_kept_for_reuse_is_trimmed, a_vector_is_registered,
+            a_borrowed_slice_is_registered;
     };
     all.extend(
         scenarios! { Base: memory_is_registered_twice; }
             .into_iter()
-            .map(|scenario| scenario.refused(&[(Symbol::cuMemHostUnregister, 0)])),
+            .map(|scenario| scenario.refused(&[(Symbol::cuMemHostRegister, 1)])),
     );
     all
 }
@@ -128,6 +129,17 @@ fn pinned_memory_that_outlives_everything_else(world: &mut World<'_>, base: Base
     drop(base);
     drop(buffer);
     world.equal(host.as_slice(), [0; 100]);
+    Some(())
+}
+
+fn what_is_kept_for_reuse_is_trimmed(world: &mut World<'_>, base: Base) -> Option<()> {
+    let mut buffer = world.get(base.pool.alloc::<u8, _>(1000, &*base.first))?;
+    let host = world.get(PinnedBuffer::from_slice(&base.context, &[1_u8; 1000]))?;
+    world.go_on(buffer.as_mut_slice().copy_from_pinned(&host));
+    drop(host);
+    world.go_on(base.context.trim_pinned());
+    world.equal(base.context.trim_pinned(), 0);
+    world.equal(buffer.to_vec(), [1; 1000]);
     Some(())
 }
 

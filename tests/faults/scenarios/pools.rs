@@ -6,15 +6,18 @@ use cupool_sim::{CUresult, Symbol};
 use crate::faults::world::{Base, POOL_SIZE, Scenario, World, scenarios};
 
 pub(super) fn all() -> Vec<Scenario> {
+    const FIRST: (Symbol, usize) = (Symbol::cuMemAllocFromPoolAsync, 0);
+    const SECOND: (Symbol, usize) = (Symbol::cuMemAllocFromPoolAsync, 1);
     let mut all = scenarios! {
         Base: a_pool_is_made, a_pool_that_keeps_nothing, the_default_pool, the_current_pool, a_pool_makes_the_round_trip,
             a_pool_is_borrowed, a_pool_is_asked, thresholds_and_peaks, reuse_policies, a_trim_with_nothing_to_do,
-            a_trim_with_frees_to_come, a_pool_dropped_before_its_buffers, a_rescue_that_helps;
+            a_trim_with_frees_to_come, a_pool_dropped_before_its_buffers;
     };
-    let twice = &[(Symbol::cuMemAllocFromPoolAsync, 2)];
-    let once = &[(Symbol::cuMemAllocFromPoolAsync, 1)];
-    all.extend(scenarios! { Base: a_rescue_in_vain; }.into_iter().map(|scenario| scenario.refused(twice)));
-    all.extend(scenarios! { Base: no_rescue_wanted; }.into_iter().map(|scenario| scenario.refused(once)));
+    let [helps, in_vain, unwanted]: [Scenario; 3] =
+        scenarios! { Base: a_rescue_that_helps, a_rescue_in_vain, no_rescue_wanted; }.try_into().ok().unwrap();
+    all.push(helps.rescues().refused(&[SECOND]));
+    all.push(in_vain.rescues().refused(&[FIRST, SECOND]));
+    all.push(unwanted.rescues().refused(&[FIRST]));
     all
 }
 

@@ -1,0 +1,47 @@
+//! The rescue of an allocation that does not fit, while others turn it on and off.
+
+use cupool::{Error, Rescue};
+use shuttle::thread;
+
+use crate::world::{LEN, Left, World, check};
+
+#[test]
+fn allocations_that_do_not_fit_are_rescued_or_refused() {
+    const HALF: usize = (16 << 20) / 4;
+    check(|| {
+        let world = World::with_pool_of(32 << 20);
+        thread::scope(|scope| {
+            for value in [1, 2] {
+                let world = &world;
+                scope.spawn(move || {
+                    let stream = world.stream();
+                    for _ in 0..3 {
+                        match world.pool.alloc::<u32, _>(HALF, &stream) {
+                            Ok(mut buffer) => {
+                                let mut part = buffer.slice_mut(..LEN).unwrap();
+                                part.fill(value).unwrap();
+                                assert_eq!(part.as_slice().to_vec().unwrap(), [value; LEN]);
+                            }
+                            Err(Error::OutOfMemory(error)) => {
+                                assert!(matches!(error.rescue, Rescue::Tried | Rescue::Off), "{error:?}");
+                            }
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                });
+            }
+            scope.spawn(|| {
+                world.pool.set_rescue(false);
+                let buffer = world.pool.alloc::<u32, _>(HALF, world.stream());
+                world.pool.set_rescue(true);
+                drop(buffer);
+            });
+        });
+        // Whatever went on, all of it is free once it is done, and one allocation takes all there is.
+        world.context.synchronize().unwrap();
+        let stream = world.stream();
+        drop(world.pool.alloc::<u32, _>(2 * HALF, &stream).unwrap());
+        drop(stream);
+        world.end(Left::default());
+    });
+}
