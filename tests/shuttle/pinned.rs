@@ -49,26 +49,27 @@ fn every_host_view_waits_for_a_copy_that_writes_it() {
         let mut host = PinnedBuffer::from_slice(&world.context, &[1_u32; LEN]).unwrap();
         let (home, other) = (world.stream(), world.stream());
         let source = world.filled(&home, 9);
-        for value in [9, 8] {
-            if value == 8 {
-                host.as_mut_slice().unwrap().fill(value);
-            }
-            let expected = if value == 9 { source.copy_to_pinned(&mut host).map(|()| 9) } else { Ok(8) }.unwrap();
-            thread::scope(|scope| {
-                // The copies that read what is written come after it, and a view between them waits no less.
-                for stream in [&home, &other] {
-                    let (world, host) = (&world, &host);
-                    scope.spawn(move || {
-                        let mut target = world.filled(stream, 0);
-                        target.copy_from_pinned(host).unwrap();
-                        assert_eq!(host.as_slice().unwrap(), [expected; LEN]);
-                        assert_eq!(target.to_vec().unwrap(), [expected; LEN]);
-                    });
-                }
-                scope.spawn(|| assert_eq!(host.as_slice().unwrap(), [expected; LEN]));
+        source.copy_to_pinned(&mut host).unwrap();
+        let targets = thread::scope(|scope| {
+            // The copies that read what is written come after it, and a view between them waits no less.
+            let threads = [&home, &other].map(|stream| {
+                let (world, host) = (&world, &host);
+                scope.spawn(move || {
+                    let mut target = world.filled(stream, 0);
+                    target.copy_from_pinned(host).unwrap();
+                    assert_eq!(host.as_slice().unwrap(), [9; LEN]);
+                    target
+                })
             });
+            assert_eq!(host.as_slice().unwrap(), [9; LEN]);
+            threads.map(|thread| thread.join().unwrap())
+        });
+        // No view has taken a copy that began meanwhile for done.
+        host.as_mut_slice().unwrap().fill(8);
+        for target in &targets {
+            assert_eq!(target.to_vec().unwrap(), [9; LEN]);
         }
-        drop((source, host, home, other));
+        drop((targets, source, host, home, other));
         world.end(Left::default());
     });
 }

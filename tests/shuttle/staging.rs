@@ -56,7 +56,8 @@ fn where_no_block_is_done_a_copy_waits_for_one_of_its_own_stream() {
         drop(streams);
         world.end(Left::default());
     });
-    println!("most blocks: {}", seen.load(Relaxed));
+    // Three threads take thirty times.
+    assert!(seen.load(Relaxed) < 30, "no copy ever waited");
 }
 
 #[test]

@@ -1,0 +1,102 @@
+//! The public operations, as the sources declare them.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+/// `Type::function` for each public function of a type, and the name alone for one of none.
+pub(crate) fn operations() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    found
+}
+
+fn read(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap();
+        // The driver's calls themselves, and what only some builds have.
+        let skipped = name == "raw" || name == "sync.rs" || (name == "launch" && cfg!(not(feature = "launch")));
+        if skipped {
+            continue;
+        }
+        if path.is_dir() {
+            read(&path, found);
+        } else {
+            parse(&fs::read_to_string(&path).unwrap(), found);
+        }
+    }
+}
+
+fn parse(text: &str, found: &mut BTreeSet<String>) {
+    let mut owner = None;
+    for line in text.lines() {
+        let code = line.trim_start();
+        if let Some(rest) = code.strip_prefix("impl") {
+            owner = type_of(rest);
+        } else if line == "}" {
+            owner = None;
+        } else if let Some(name) = public_function(code) {
+            match owner {
+                // The macro's name for both kinds of view.
+                Some("$view") => found.extend(["DeviceSlice", "DeviceSliceMut"].map(|of| format!("{of}::{name}"))),
+                Some(owner) => drop(found.insert(format!("{owner}::{name}"))),
+                None => drop(found.insert(name.to_owned())),
+            }
+        } else if let Some((name, _)) =
+            code.split_once(" = CU_DEVICE_ATTRIBUTE").and_then(|(row, _)| row.split_once(": "))
+        {
+            found.insert(format!("Device::{name}"));
+        } else if let Some((get, set)) = code.trim_end_matches(':').split_once(", set_")
+            && get.starts_with("reuse_")
+        {
+            let set = set.split(':').next().unwrap_or(set);
+            found.extend([format!("MemPool::{get}"), format!("MemPool::set_{set}")]);
+        }
+    }
+}
+
+/// The type of an `impl` block that is no trait's; `rest` is what follows the word.
+fn type_of(rest: &str) -> Option<&str> {
+    if rest.contains(" for ") {
+        return None;
+    }
+    let mut depth = 0;
+    let generics = rest.char_indices().find(|(_, character)| {
+        depth += i32::from(*character == '<') - i32::from(*character == '>');
+        depth == 0
+    });
+    let of = rest[generics.map_or(0, |(at, _)| at + 1)..].trim_start();
+    Some(&of[..of.find(['<', ' ']).unwrap_or(of.len())])
+}
+
+fn public_function(code: &str) -> Option<&str> {
+    let mut rest = code.strip_prefix("pub ")?;
+    for word in ["const ", "unsafe "] {
+        rest = rest.strip_prefix(word).unwrap_or(rest);
+    }
+    let name = rest.strip_prefix("fn ")?;
+    let name = &name[..name.find(['(', '<'])?];
+    (!name.starts_with('$')).then_some(name)
+}
+
+#[test]
+fn declarations_are_recognised() {
+    let mut found = BTreeSet::new();
+    parse(
+        "impl<'a, T: Pod> Thing<'a, T> {\n    pub const unsafe fn make<U>(self) {}\n    fn hidden() {}\n}\n\
+         impl Drop for Thing {\n    fn drop(&mut self) {}\n}\npub fn free() {}\npub(crate) fn inner() {}\n\
+         macro_rules! x {\n        impl<T> $view<T> {\n            pub fn len(&self) {}\n}\n    \
+         warp_size: count = CU_DEVICE_ATTRIBUTE_WARP_SIZE;\n    reuse_this, set_reuse_this:\n",
+        &mut found,
+    );
+    let expected = [
+        "Device::warp_size",
+        "DeviceSlice::len",
+        "DeviceSliceMut::len",
+        "MemPool::reuse_this",
+        "MemPool::set_reuse_this",
+        "Thing::make",
+        "free",
+    ];
+    assert!(found.iter().eq(expected), "{found:?}");
+    assert!(operations().len() > 150, "{}", operations().len());
+}
