@@ -9,7 +9,7 @@ use cuda_sys::CUdeviceptr_v2;
 use crate::{
     DeviceSlice, DeviceSliceMut, Error, PinnedBuffer, Result, Stream, StreamHandle, raw, release,
     slice::{byte_len, cast_len, is_aligned},
-    sync::atomic::{AtomicUsize, Ordering},
+    sync::atomic::AtomicUsize,
 };
 
 /// `len` elements of device memory, allocated from a pool and at home on one stream.
@@ -272,7 +272,7 @@ impl<T, S: StreamHandle> Buffer<T, S> {
     /// Whether loans are out, or were when they could no longer be returned.
     #[cfg(feature = "launch")]
     pub(crate) fn is_lent(&self) -> bool {
-        self.lent.load(Ordering::Relaxed) != 0
+        self.lent.load(crate::sync::atomic::Ordering::Relaxed) != 0
     }
 
     /// # Safety

@@ -105,26 +105,27 @@ impl Shelf {
     /// call.
     fn take(&self, stream: &Stream) -> Result<Block> {
         let functions = stream.driver().functions();
-        let few = self.lock().made < MOST;
-        let mut busy = VecDeque::new();
-        let mut done = None;
-        while done.is_none() && (!few || busy.is_empty()) {
+        let (few, idle) = {
+            let stock = self.lock();
+            (stock.made < MOST, stock.idle.len())
+        };
+        // One block at a time is off the shelf, so that others see the rest.
+        for _ in 0..idle {
             let Some(block) = self.lock().idle.pop_front() else { break };
             // SAFETY: the block's event is live as long as the block.
             match unsafe { raw::event::event_query(functions, block.event) } {
-                Ok(true) => done = Some(block),
+                Ok(true) => return Ok(block),
                 // Gone with its context, which somebody reset.
                 Err(error) if release::is_over(&error) => self.leak(block, &error),
-                _ => busy.push_back(block),
+                // The oldest stays the oldest; the others will not be done either.
+                _ if few => {
+                    self.lock().idle.push_front(block);
+                    break;
+                }
+                _ => self.lock().idle.push_back(block),
             }
         }
         let mut stock = self.lock();
-        for block in busy.into_iter().rev() {
-            stock.idle.push_front(block);
-        }
-        if let Some(block) = done {
-            return Ok(block);
-        }
         let own = stock.idle.iter().position(|block| block.stream == stream.as_raw());
         let Some(block) = own.filter(|_| !few).and_then(|own| stock.idle.remove(own)) else {
             drop(stock);
@@ -144,6 +145,8 @@ impl Shelf {
 
     fn make(&self, stream: &Stream) -> Result<Block> {
         let functions = stream.driver().functions();
+        // Counted first, so that no two threads make the last one.
+        self.lock().made += 1;
         let block = stream.context().with_current(|| {
             // SAFETY: `with_current` makes the context current that is to own both.
             let event = unsafe { raw::event::event_create(functions, CUevent_flags_enum::CU_EVENT_DISABLE_TIMING) }?;
@@ -158,16 +161,18 @@ impl Shelf {
                 }
             }
         });
-        match block {
-            Err(error) if error.code() == Some(cuda_sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => {
-                Err(Error::HostMemory { bytes: self.bytes })
+        block.map_err(|error| {
+            self.forget_one();
+            match error.code() {
+                Some(cuda_sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY) => Error::HostMemory { bytes: self.bytes },
+                _ => error,
             }
-            Ok(block) => {
-                self.lock().made += 1;
-                Ok(block)
-            }
-            error => error,
-        }
+        })
+    }
+
+    fn forget_one(&self) {
+        let mut stock = self.lock();
+        stock.made = stock.made.saturating_sub(1);
     }
 
     fn give_back(&self, block: Block) {
@@ -176,9 +181,7 @@ impl Shelf {
 
     /// Gives a block up: the device may use it for ever.
     fn leak(&self, block: Block, why: &Error) {
-        let mut stock = self.lock();
-        stock.made = stock.made.saturating_sub(1);
-        drop(stock);
+        self.forget_one();
         // Its memory and its event are lost.
         let _ = block;
         release::report(Err(why.clone()));

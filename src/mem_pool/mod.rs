@@ -49,6 +49,8 @@ use crate::{
 pub struct MemPool {
     raw: CUmemoryPool,
     device: Device,
+    /// `None` if somebody else made the pool.
+    limit: Option<usize>,
     rescue: AtomicBool,
 }
 
@@ -104,6 +106,7 @@ impl MemPool {
         let raw = raw::mem_pool::mem_pool_create(device.driver().functions(), &raw_properties)?;
         // SAFETY: the pool was just made, and nobody else has it.
         let mut pool = unsafe { Self::from_raw(*device, raw) };
+        pool.limit = Some(properties.max_size);
         if properties.release_threshold != 0 {
             pool.set_release_threshold(properties.release_threshold)?;
         }
@@ -157,7 +160,7 @@ impl MemPool {
     /// `raw` must be a live pool on `device`, not the default one, and the caller must own it.
     #[must_use]
     pub const unsafe fn from_raw(device: Device, raw: CUmemoryPool) -> Self {
-        Self { raw, device, rescue: AtomicBool::new(true) }
+        Self { raw, device, limit: None, rescue: AtomicBool::new(true) }
     }
 
     /// The pool's device.

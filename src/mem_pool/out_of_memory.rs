@@ -14,6 +14,8 @@ use crate::{DriverError, Error, MemoryInfo, Result, Stream};
 pub struct OutOfMemory {
     /// Bytes asked for.
     pub requested: usize,
+    /// The size limit that the pool was made with; 0 is none.
+    pub limit: Option<usize>,
     /// The pool's own memory, after the rescue.
     pub usage: Option<MemPoolUsage>,
     /// The device's memory, after the rescue.
@@ -43,6 +45,11 @@ impl fmt::Display for OutOfMemory {
             Some(usage) => write!(f, "; the pool uses {} of the {} bytes it holds", usage.used, usage.reserved)?,
             None => write!(f, "; the pool does not say what it holds")?,
         }
+        match self.limit {
+            Some(0) => f.write_str("; it has no limit")?,
+            Some(limit) => write!(f, "; its limit is {limit}")?,
+            None => {}
+        }
         match self.device {
             Some(device) => write!(f, "; the device has {} of {} bytes free", device.free, device.total)?,
             None => write!(f, "; the device does not say what is free")?,
@@ -54,7 +61,7 @@ impl fmt::Display for OutOfMemory {
             Rescue::WaitFailed => "; no rescue was tried, waiting for the stream failed",
         })?;
         if self.device.is_some_and(|device| device.free > self.requested) {
-            f.write_str("; the pool's own size limit or the process's address space may be what is exhausted")?;
+            f.write_str("; what is exhausted may be the pool's limit or the process's addresses, not the device")?;
         }
         Ok(())
     }
@@ -79,6 +86,7 @@ impl MemPool {
         }
         Err(Error::OutOfMemory(Box::new(OutOfMemory {
             requested: bytes,
+            limit: self.limit,
             usage: self.usage().ok(),
             device: if rescue == Rescue::Capturing { None } else { home.context().memory_info().ok() },
             rescue,

@@ -143,12 +143,12 @@ fn f27_the_error_says_what_was_asked_for_and_what_there_is() {
     let error = pool.alloc::<u64, _>(16 << 20, &stream).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "out of memory: 134217728 bytes requested; the pool uses 1000 of the 33554432 bytes it holds; the device has \
-         1040187392 of 1073741824 bytes free; waiting for the stream and trimming the pool did not help; the pool's \
-         own size limit or the process's address space may be what is exhausted"
+        "out of memory: 134217728 bytes requested; the pool uses 1000 of the 33554432 bytes it holds; its limit is \
+         67108864; the device has 1040187392 of 1073741824 bytes free; waiting for the stream and trimming the pool did \
+         not help; what is exhausted may be the pool's limit or the process's addresses, not the device"
     );
     let details = out_of_memory(error.clone());
-    assert_eq!((details.requested, details.usage.unwrap().used), (128 << 20, 1000));
+    assert_eq!((details.requested, details.limit, details.usage.unwrap().used), (128 << 20, Some(64 << 20), 1000));
     assert_eq!(error.code(), Some(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
     assert!(error.source().is_none(), "what it says is all in one place");
     assert!(!error.is_sticky());
@@ -163,8 +163,8 @@ fn f27_what_the_driver_would_not_say_is_left_out() {
     fixture.sim().fail_every(Symbol::cuMemGetInfo, CUresult::CUDA_ERROR_UNKNOWN);
     assert_eq!(
         pool.alloc::<u8, _>(128 << 20, &stream).unwrap_err().to_string(),
-        "out of memory: 134217728 bytes requested; the pool does not say what it holds; the device does not say what \
-         is free; no rescue was tried, the pool is told not to"
+        "out of memory: 134217728 bytes requested; the pool does not say what it holds; its limit is 67108864; the \
+         device does not say what is free; no rescue was tried, the pool is told not to"
     );
 }
 
