@@ -13,6 +13,7 @@ use crate::{Device, Driver, Error, Result, host::Parked, raw, release, staging::
 /// [`Event`](crate::Event) holds on to the one it was made with. Dropping the last of them waits for copies between the
 /// host and the device that are still under way, since their memory goes with it. Nothing here asks the caller to make a context
 /// current, and no call leaves another one current than it found.
+#[doc(alias = "cuDevicePrimaryCtxRelease")]
 pub struct Context {
     shared: Arc<Shared>,
 }

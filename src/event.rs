@@ -21,6 +21,7 @@ use crate::{Context, Driver, Error, Result, Stream, raw, release};
 /// event.synchronize()?; // this one does
 /// # Ok::<(), Error>(())
 /// ```
+#[doc(alias = "cuEventDestroy")]
 pub struct Event {
     raw: CUevent,
     context: ManuallyDrop<Context>,

@@ -34,6 +34,7 @@ use crate::{
 /// assert!(consume.query()?);
 /// # Ok::<(), Error>(())
 /// ```
+#[doc(alias = "cuStreamDestroy")]
 pub struct Stream {
     raw: CUstream,
     /// The context's, kept here for the calls that cost little.

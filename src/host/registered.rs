@@ -14,6 +14,7 @@ use crate::{Context, Error, Result, raw, release};
 ///
 /// Copies of this crate treat it like any other slice. What it is for are kernels and other libraries that want the
 /// device to reach host memory, or copy faster from it; those must be done with it before it is dropped.
+#[doc(alias = "cuMemHostUnregister")]
 pub struct Registered<M: DerefMut<Target = [T]>, T: Pod> {
     /// Dropped by hand: memory that may still be registered is leaked.
     memory: ManuallyDrop<M>,

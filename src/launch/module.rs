@@ -9,6 +9,7 @@ use super::{Arguments, LaunchConfig};
 use crate::{Context, Error, Result, Stream, order, raw, release};
 
 /// Code loaded into a context. Cloning shares it; it is unloaded with the last clone and the last function.
+#[doc(alias = "cuModuleUnload")]
 #[derive(Clone)]
 pub struct Module {
     loaded: Arc<Loaded>,

@@ -46,6 +46,7 @@ use crate::{
 /// assert_eq!(pool.trim_to(0)?.reserved, 0);
 /// # Ok::<(), Error>(())
 /// ```
+#[doc(alias = "cuMemPoolDestroy")]
 pub struct MemPool {
     raw: CUmemoryPool,
     device: Device,

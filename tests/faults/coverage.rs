@@ -1,6 +1,10 @@
 //! Between them the scenarios make every call that the crate can make.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
+};
 
 use super::{scenarios, sweep};
 
@@ -9,7 +13,8 @@ const OLDER: [&str; 1] = ["cuDeviceGetUuid"];
 
 /// The entry points that the crate's sources call.
 fn called_by_the_crate() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/raw");
+    let here = || Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let folder = env::var_os("CUPOOL_SOURCES").map_or_else(here, PathBuf::from).join("raw");
     let mut called = BTreeSet::new();
     for file in fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();

@@ -14,6 +14,7 @@ mod scenario;
 
 mod a_loading;
 mod a_pools_supported;
+mod aliases;
 mod attacks;
 mod b_contexts;
 mod buffers;

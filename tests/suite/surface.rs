@@ -1,12 +1,21 @@
 //! The public operations, as the sources declare them.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::{Path, PathBuf},
+};
 
 /// `Type::function` for each public function of a type, and the name alone for one of none.
 pub(crate) fn operations() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+    read(&sources(), &mut found);
     found
+}
+
+/// The crate's sources: where they were built, or a copy elsewhere.
+pub(crate) fn sources() -> PathBuf {
+    env::var_os("CUPOOL_SOURCES").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), PathBuf::from)
 }
 
 fn read(folder: &Path, found: &mut BTreeSet<String>) {
