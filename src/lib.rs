@@ -33,7 +33,7 @@
 //!
 //! # What this crate does not do
 //!
-//! It makes no context current behind the caller's back, waits for nothing in `Drop`, never changes the process's
+//! It makes no context current behind the caller's back, waits in no `Drop` but that of a context's last owner, never changes the process's
 //! default pool, and makes no driver call in `Debug` or `Display`.
 
 #![deny(unsafe_code)]
