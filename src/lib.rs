@@ -33,8 +33,8 @@
 //!
 //! # What this crate does not do
 //!
-//! It makes no context current behind the caller's back, waits in no `Drop` but that of a context's last owner, never changes the process's
-//! default pool, and makes no driver call in `Debug` or `Display`.
+//! It makes no context current behind the caller's back, waits in no `Drop` but that of a context's last owner, never
+//! changes the process's default pool, and makes no driver call in `Debug` or `Display`.
 
 #![deny(unsafe_code)]
 
