@@ -58,9 +58,7 @@ pub(crate) fn report(result: Result<()>) {
 #[cold]
 #[inline(never)]
 fn note(error: Error) {
-    let gone =
-        matches!(error.code(), Some(CUresult::CUDA_ERROR_DEINITIALIZED | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED));
-    if gone || error == Error::ForkedAfterInit {
+    if is_over(&error) {
         return;
     }
     FAILURES.fetch_add(1, Ordering::Relaxed);
