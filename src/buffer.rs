@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use cuda_sys::CUdeviceptr_v2;
 
 use crate::{
-    DeviceSlice, DeviceSliceMut, Error, PinnedBuffer, Result, Stream, StreamHandle, raw, release,
+    DeviceSlice, DeviceSliceMut, Error, PinnedBuffer, Result, Stream, StreamHandle, gate, raw, release,
     slice::{byte_len, cast_len, is_aligned},
     sync::atomic::AtomicUsize,
 };
@@ -78,7 +78,8 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     }
 
     /// Frees the memory in the home stream's order and says how that went. It is freed at most once, whatever the
-    /// answer.
+    /// answer. While the home stream is being captured it waits: the memory is freed when the stream is next used, or
+    /// dropped, after that.
     ///
     /// # Errors
     /// Whatever the driver answers; the memory is then lost.
@@ -286,10 +287,17 @@ impl<T, S: StreamHandle> Buffer<T, S> {
             return Ok(());
         }
         let home = self.stream.stream();
-        home.ensure_ordered()?;
+        if !gate::is_open() {
+            // SAFETY: the buffer owns the allocation, and the caller says that this is its end.
+            return unsafe { home.free_warily(self.address) };
+        }
         // SAFETY: the buffer owns the allocation, which was made or ordered on this stream, as was all its use; the
         // caller says that this is its end.
-        Ok(unsafe { raw::memory::mem_free_async(home.driver().functions(), self.address, home.as_raw()) }?)
+        match unsafe { raw::memory::mem_free_async(home.driver().functions(), self.address, home.as_raw()) } {
+            Ok(()) => Ok(()),
+            // SAFETY: as above; the driver has refused.
+            Err(error) => unsafe { home.defer_free(self.address, error) },
+        }
     }
 }
 
@@ -308,8 +316,8 @@ impl<T, S: StreamHandle> Drop for Buffer<T, S> {
 #[cold]
 #[inline(never)]
 fn not_released(lent: usize, error: Error) {
-    // What was given up with a report is not reported again.
-    if lent != GIVEN_UP {
+    // What was given up with a report is not reported again, and in a forked child nothing is lost.
+    if lent != GIVEN_UP && gate::check().is_ok() {
         release::report(Err(error));
     }
 }

@@ -2,16 +2,59 @@
 //!
 //! The driver's state does not survive a fork, yet some of its calls answer success in the child: an allocation hands
 //! out a pointer that means nothing. The answer costs one load of a byte that is zero in every healthy process. The
-//! same byte says whether any stream has lost its order, so that the release of a buffer need not look elsewhere.
+//! same byte says whether anything else is out of the ordinary (a stream has lost its order, say, or has frees to make up
+//! for), so that an allocation and its release need not look elsewhere.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU8, Ordering},
+};
 
 use crate::{Error, Result};
 
 const FORKED: u8 = 1;
 const ORDER_LOST: u8 = 2;
+const DEFERRED: u8 = 4;
+const RELAXED: u8 = 8;
 
 static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+/// A bit that stands for as long as anything is counted.
+pub(crate) struct Counted {
+    bit: u8,
+    count: Mutex<usize>,
+}
+
+/// Frees that streams have to make up for.
+pub(crate) static DEFERRED_FREES: Counted = Counted::new(DEFERRED);
+
+/// Requests to make every call in the relaxed capture mode.
+pub(crate) static RELAXED_CALLS: Counted = Counted::new(RELAXED);
+
+impl Counted {
+    const fn new(bit: u8) -> Self {
+        Self { bit, count: Mutex::new(0) }
+    }
+
+    #[inline]
+    pub(crate) fn is_any(&self) -> bool {
+        CLOSED.load(Ordering::Relaxed) & self.bit != 0
+    }
+
+    pub(crate) fn add(&self, count: usize) {
+        let mut counted = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        *counted = counted.saturating_add(count);
+        CLOSED.fetch_or(self.bit, Ordering::Relaxed);
+    }
+
+    pub(crate) fn subtract(&self, count: usize) {
+        let mut counted = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        *counted = counted.saturating_sub(count);
+        if *counted == 0 {
+            CLOSED.fetch_and(!self.bit, Ordering::Relaxed);
+        }
+    }
+}
 
 /// Fails in a forked child.
 #[inline(always)]

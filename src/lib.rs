@@ -40,8 +40,11 @@
 
 #[allow(unsafe_code)]
 mod buffer;
+mod capture_mode;
 #[allow(unsafe_code)]
 mod context;
+#[allow(unsafe_code)]
+mod deferred;
 mod device;
 #[allow(unsafe_code)]
 mod driver;
@@ -78,6 +81,7 @@ mod sync;
 pub const HEADER_VERSION: u32 = header_version();
 
 pub use buffer::Buffer;
+pub use capture_mode::RelaxedCaptureMode;
 pub use context::{Context, ContextRef, MemoryInfo};
 pub use cuda_sys;
 pub use device::{Device, Uuid};

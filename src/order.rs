@@ -74,6 +74,7 @@ impl Stream {
     }
 
     /// Fails in a forked child, and once foreign work on this stream's memory could neither be ordered nor waited for.
+    /// Frees what a capture had put off.
     #[inline(always)]
     pub(crate) fn ensure_ordered(&self) -> Result<()> {
         if gate::is_open() { Ok(()) } else { self.check_ordered() }
@@ -82,6 +83,7 @@ impl Stream {
     #[cold]
     fn check_ordered(&self) -> Result<()> {
         gate::check()?;
+        self.free_deferred();
         if self.order_lost.load(Ordering::Relaxed) { Err(Error::OrderLost) } else { Ok(()) }
     }
 }

@@ -12,7 +12,9 @@ use std::{rc::Rc, sync::Arc};
 use cuda_sys::{CUevent, CUevent_flags_enum, CUevent_st, CUstream, CUstream_flags_enum, CUstreamCaptureStatus};
 
 use crate::{
-    Context, Driver, Error, Event, Result, order, raw, release,
+    Context, Driver, Error, Event, Result,
+    deferred::Deferred,
+    gate, order, raw, release,
     sync::atomic::{AtomicBool, AtomicPtr, Ordering},
 };
 
@@ -43,6 +45,7 @@ pub struct Stream {
     /// Made when another stream first has to wait for this one; null until then.
     fence: AtomicPtr<CUevent_st>,
     pub(crate) order_lost: AtomicBool,
+    pub(crate) deferred: Deferred,
 }
 
 // SAFETY: stream and event handles may be used from every thread, and the driver does its own locking.
@@ -101,7 +104,7 @@ impl Stream {
     #[must_use = "the stream stays alive"]
     pub fn into_raw_parts(self) -> (CUstream, Context) {
         let mut this = ManuallyDrop::new(self);
-        this.release_fence();
+        this.end();
         // SAFETY: `this` is never used or dropped again.
         (this.raw, unsafe { ManuallyDrop::take(&mut this.context) })
     }
@@ -118,7 +121,14 @@ impl Stream {
 
     fn new_in(raw: CUstream, context: ManuallyDrop<Context>) -> Self {
         let driver = context.driver();
-        Self { raw, driver, context, fence: AtomicPtr::new(ptr::null_mut()), order_lost: AtomicBool::new(false) }
+        Self {
+            raw,
+            driver,
+            context,
+            fence: AtomicPtr::new(ptr::null_mut()),
+            order_lost: AtomicBool::new(false),
+            deferred: Deferred::new(),
+        }
     }
 
     /// The stream's context.
@@ -149,6 +159,9 @@ impl Stream {
     #[doc(alias = "cuStreamSynchronize")]
     #[inline]
     pub fn synchronize(&self) -> Result<()> {
+        if !gate::is_open() {
+            self.free_deferred();
+        }
         // SAFETY: `raw` is live: only `drop` and `into_raw_parts` end it.
         unsafe { raw::stream::stream_synchronize(self.driver().functions(), self.raw) }
     }
@@ -254,8 +267,9 @@ impl Stream {
         }
     }
 
-    /// Waits that were enqueued on the event stay in force without it.
-    fn release_fence(&mut self) {
+    /// Ends what this value has on the stream. Waits that were enqueued on the event stay in force without it.
+    fn end(&mut self) {
+        self.end_deferred();
         let event = mem::replace(self.fence.get_mut(), ptr::null_mut());
         if !event.is_null() {
             // SAFETY: the stream owns the event, and forgets it here.
@@ -266,7 +280,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.release_fence();
+        self.end();
         // SAFETY: the stream is owned and ends here; buffers hold on to theirs, so none is left to be freed on it.
         release::report(unsafe { raw::stream::stream_destroy(self.driver().functions(), self.raw) });
         // SAFETY: never used again.
@@ -313,7 +327,7 @@ impl Deref for StreamRef<'_> {
 
 impl Drop for StreamRef<'_> {
     fn drop(&mut self) {
-        self.stream.release_fence();
+        self.stream.end();
     }
 }
 

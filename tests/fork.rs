@@ -144,6 +144,8 @@ fn a11_loans_end_silently_in_the_child() {
     let failures = release_failures();
     let mut lent = pool.alloc_zeroed::<u32, _>(100, Arc::clone(&stream)).unwrap();
     let read = pool.alloc_zeroed::<u32, _>(100, Arc::clone(&stream)).unwrap();
+    let forgotten = pool.alloc_zeroed::<u32, _>(100, Arc::clone(&stream)).unwrap();
+    core::mem::forget(forgotten.read_on(&other).unwrap());
     let buffers = (lent.on(&other).unwrap(), read.read_on(&other).unwrap());
     // Both processes go on from here.
     // SAFETY: as in `in_child`.
@@ -152,11 +154,13 @@ fn a11_loans_end_silently_in_the_child() {
     drop(buffers);
     drop((lent, read));
     let counted = release_failures() - failures;
+    drop(forgotten);
+    let lost = release_failures() - failures - counted;
     if pid == 0 {
         // SAFETY: ends the child, and runs nothing of the parent's on the way.
-        unsafe { libc::_exit(i32::from(counted != 0)) }
+        unsafe { libc::_exit(i32::from(counted != 0 || lost != 0)) }
     }
-    assert_eq!(counted, 0, "in the parent");
+    assert_eq!((counted, lost), (0, 1), "in the parent");
     expect_success(pid);
 }
 

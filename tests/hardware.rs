@@ -126,6 +126,33 @@ fn d1_without_the_first_fence_the_copy_is_too_early() {
 
 #[test]
 #[ignore = "needs a GPU"]
+fn d1_without_the_second_fence_the_memory_is_used_again_too_early() {
+    let gpu = Gpu::new();
+    let (home, other) = (gpu.stream(), gpu.stream());
+    let mut early = 0;
+    for time in 1..=20 {
+        let mut source = gpu.pool.alloc::<u32, _>(LEN, &home).unwrap();
+        let target = gpu.pool.alloc_zeroed::<u32, _>(LEN, &other).unwrap();
+        source.fill(time).unwrap();
+        gpu.context.synchronize().unwrap();
+        gpu.spin(&other);
+        // SAFETY: both allocations are live and as long; that the source is freed with nothing to order that is the
+        // point.
+        let copied = unsafe {
+            (home.driver().functions().cuMemcpyDtoDAsync)(target.as_raw(), source.as_raw(), LEN * 4, other.as_raw())
+        };
+        assert_eq!(copied.0, 0);
+        drop(source);
+        let mut next = gpu.pool.alloc::<u32, _>(LEN, &home).unwrap();
+        next.fill(!time).unwrap();
+        early += usize::from(wrong(&target, time) > 0);
+        gpu.context.synchronize().unwrap();
+    }
+    assert!(early > 0, "the races of these tests are not races");
+}
+
+#[test]
+#[ignore = "needs a GPU"]
 fn d1_a_loan_is_behind_home_and_home_behind_the_loan() {
     let gpu = Gpu::new();
     let (home, other) = (gpu.stream(), gpu.stream());

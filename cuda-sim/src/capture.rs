@@ -162,7 +162,17 @@ impl State {
         if self.captures.bound() == 0 {
             return Ok(());
         }
-        let (mode, thread) = (self.thread().capture_mode.0, slots::thread());
+        let mode = self.thread().capture_mode.0;
+        self.breaks_captures(mode)
+    }
+
+    /// A wait for the whole context is no better in the relaxed mode.
+    pub(crate) fn waits_for_all_in_capture(&mut self) -> Answer {
+        self.breaks_captures(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL)
+    }
+
+    fn breaks_captures(&mut self, mode: CUstreamCaptureMode) -> Answer {
+        let thread = slots::thread();
         let relaxed = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         let global = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
         let mut broken = false;
@@ -188,6 +198,15 @@ impl State {
             self.captures = crate::table::Table::new();
         }
         Some(capture)
+    }
+
+    /// A stream goes: the capture that began on it ends, and one that it takes part in is invalid.
+    pub(crate) fn end_capture_of(&mut self, queue: QueueId) {
+        self.invalidate_capture_of(queue);
+        let begun = self.captures.iter().find(|(_, capture)| capture.origin == queue).map(|(number, _)| number);
+        if let Some(number) = begun {
+            self.leave_capture(number);
+        }
     }
 
     /// A reset ends the captures on a context's streams.

@@ -166,7 +166,7 @@ pub(crate) fn current_device(state: &mut State, device: Out<CUdevice>) -> Answer
 
 pub(crate) fn synchronize(call: &mut Call) -> Answer {
     let context = call.current_context()?;
-    call.unsafe_in_capture()?;
+    call.waits_for_all_in_capture()?;
     let (points, ends) = (call.queues.unfinished(Some(context)), call.marks_of(context));
     scheduler::wait_all(call, &points)?;
     call.host_saw_all(&ends);

@@ -162,6 +162,7 @@ pub(crate) fn synchronize(call: &mut Call, event: CUevent) -> Answer {
     match call.last_record(event)? {
         Record::Never => Ok(()),
         Record::At { mark, .. } => {
+            call.unsafe_in_capture()?;
             scheduler::wait(call, mark.point)?;
             call.host_saw(&mark);
             call.give_back();

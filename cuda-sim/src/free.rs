@@ -73,6 +73,7 @@ pub(crate) fn in_order(state: &mut State, pointer: CUdeviceptr_v2, stream: CUstr
     if state.captures_on(queue)?.is_some() {
         return state.free_in_graph(pointer, queue);
     }
+    state.unsafe_in_capture()?;
     let number = state.freeable(pointer)?;
     let home = state.memory.all.get(number).map(|allocation| allocation.home);
     if home == Some(Home::Managed) {

@@ -91,6 +91,7 @@ pub(crate) fn device_current(state: &mut State, pool: Out<CUmemoryPool>, device:
 pub(crate) fn set_device_current(state: &mut State, device: CUdevice, pool: CUmemoryPool) -> Answer {
     let ordinal = state.ordinal(device)?;
     let number = state.current_candidate(pool, at_device(ordinal), PINNED)?;
+    state.unsafe_in_capture()?;
     state.device_mut(ordinal)?.current_pool = number;
     Ok(())
 }
@@ -126,6 +127,7 @@ pub(crate) fn set_current_at(
     let location = location.get()?;
     state.pools_at(location, kind)?;
     let number = state.current_candidate(pool, location, kind)?;
+    state.unsafe_in_capture()?;
     if location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE && kind == PINNED {
         let ordinal = state.ordinal(location.id)?;
         state.device_mut(ordinal)?.current_pool = number;

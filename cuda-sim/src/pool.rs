@@ -366,6 +366,8 @@ pub(crate) fn create(state: &mut State, pool: Out<CUmemoryPool>, props: In<CUmem
 }
 
 pub(crate) fn destroy(state: &mut State, handle: CUmemoryPool) -> Answer {
+    state.pool(handle)?;
+    state.unsafe_in_capture()?;
     let (number, pool) = state.pool(handle)?;
     if pool.owner == Owner::Default {
         state.found(Misuse::DefaultPoolDestroyed, handle.addr() as u64, 0, None);
@@ -427,5 +429,6 @@ fn allocate_on(state: &mut State, out: &Out<CUdeviceptr_v2>, bytes: usize, numbe
         }
         return out.set(state.allocate_in_graph(bytes as u64, queue)?);
     }
+    state.unsafe_in_capture()?;
     out.set(state.allocate_in_order(number, bytes as u64, queue)?)
 }

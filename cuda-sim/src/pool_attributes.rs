@@ -90,6 +90,7 @@ pub(crate) fn get_access(
     flags.required()?;
     let location = location.get()?;
     state.pool(pool)?;
+    state.unsafe_in_capture()?;
     if location.type_ != CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }

@@ -124,7 +124,7 @@ pub(crate) fn destroy(state: &mut State, stream: CUstream) -> Answer {
         return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
     }
     let (number, queue) = state.stream(stream)?;
-    state.invalidate_capture_of(queue);
+    state.end_capture_of(queue);
     state.streams.remove(number);
     state.queues.retire(queue);
     Ok(())
@@ -133,6 +133,7 @@ pub(crate) fn destroy(state: &mut State, stream: CUstream) -> Answer {
 pub(crate) fn query(call: &mut Call, stream: CUstream) -> Answer {
     let queue = call.queue_of(stream)?;
     call.waits_in_capture(queue)?;
+    call.unsafe_in_capture()?;
     let end = call.queues.mark(queue);
     if !scheduler::poll(call, end.point)? {
         return Err(CUresult::CUDA_ERROR_NOT_READY);
@@ -144,6 +145,7 @@ pub(crate) fn query(call: &mut Call, stream: CUstream) -> Answer {
 pub(crate) fn synchronize(call: &mut Call, stream: CUstream) -> Answer {
     let queue = call.queue_of(stream)?;
     call.waits_in_capture(queue)?;
+    call.unsafe_in_capture()?;
     let end = call.queues.mark(queue);
     scheduler::wait(call, end.point)?;
     call.host_saw(&end);

@@ -39,6 +39,9 @@ impl CUresult {
                 "a forward-compatibility libcuda is found first, and this device does not support it: remove the \
                  cuda-compat package from the library path"
             }
+            Self::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED => {
+                "a stream is being captured into a graph: this one, or one on another thread in the global mode"
+            }
             Self::CUDA_ERROR_UNKNOWN => {
                 "often a broken driver set-up: see the kernel log, and whether nvidia-uvm is loaded"
             }

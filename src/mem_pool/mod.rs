@@ -15,7 +15,7 @@ pub use attribute::{MemPoolUsage, Trimmed};
 pub use out_of_memory::{OutOfMemory, Rescue};
 
 use crate::{
-    Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, raw, release,
+    Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, gate, raw, release,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -224,19 +224,33 @@ impl MemPool {
 
     #[inline(always)]
     fn allocate(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2> {
-        // What could not be freed there is not allocated there.
-        home.ensure_ordered()?;
         self.driver().ensure_same(home.driver())?;
+        if !gate::is_open() {
+            return self.allocate_warily(bytes, home);
+        }
         match self.try_allocate(bytes, home) {
             Ok(address) => Ok(address),
             Err(error) => self.rescued(bytes, home, error),
         }
     }
 
+    /// The same where something is out of the ordinary.
+    #[cold]
+    #[inline(never)]
+    fn allocate_warily(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2> {
+        // What could not be freed there is not allocated there.
+        home.ensure_ordered()?;
+        self.try_allocate_warily(bytes, home).or_else(|error| self.rescued(bytes, home, error))
+    }
+
+    fn try_allocate_warily(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2, DriverError> {
+        raw::stream::relaxed_if_asked(home.driver().functions(), || self.try_allocate(bytes, home))
+    }
+
     /// One driver call.
     #[inline(always)]
     fn try_allocate(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2, DriverError> {
-        // SAFETY: both are borrowed, hence live, and of one driver; `allocate` has asked the gate, by way of the stream.
+        // SAFETY: both are borrowed, hence live, and of one driver; the callers have asked the gate.
         unsafe { raw::memory::mem_alloc_from_pool_async(home.driver().functions(), bytes, self.raw, home.as_raw()) }
     }
 }

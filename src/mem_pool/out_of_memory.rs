@@ -79,7 +79,7 @@ impl MemPool {
         }
         let rescue = self.make_room(home);
         if rescue == Rescue::Tried {
-            match self.try_allocate(bytes, home) {
+            match self.try_allocate_warily(bytes, home) {
                 Err(error) if error.code() == CUresult::CUDA_ERROR_OUT_OF_MEMORY => {}
                 answer => return Ok(answer?),
             }

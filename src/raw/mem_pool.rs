@@ -13,7 +13,7 @@ pub(crate) fn mem_pool_create(functions: &Functions, properties: &CUmemPoolProps
 /// # Safety
 /// `pool` must be live, not a device's default pool, and not be used afterwards. Its allocations may live on.
 pub(crate) unsafe fn mem_pool_destroy(functions: &Functions, pool: CUmemoryPool) -> Result<()> {
-    call!(functions, cuMemPoolDestroy(pool))
+    relaxed(functions, || call!(functions, cuMemPoolDestroy(pool)))
 }
 
 /// # Safety

@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_void};
 use cuda_sys::{CUevent, CUstream, CUstream_flags_enum, CUstreamCaptureMode, CUstreamCaptureStatus, Functions};
 
 use super::{call, out};
-use crate::{Result, release};
+use crate::{Result, capture_mode, gate, release};
 
 /// # Safety
 /// The current context must be the one that the stream is to belong to.
@@ -29,14 +29,17 @@ pub(crate) unsafe fn stream_destroy(functions: &Functions, stream: CUstream) -> 
 /// # Safety
 /// `stream` must be live.
 pub(crate) unsafe fn stream_query(functions: &Functions, stream: CUstream) -> Result<bool> {
-    ready(call!(functions, cuStreamQuery(stream)))
+    ready(relaxed_if_asked(functions, || call!(functions, cuStreamQuery(stream))))
 }
 
 /// # Safety
 /// `stream` must be live.
 #[inline]
 pub(crate) unsafe fn stream_synchronize(functions: &Functions, stream: CUstream) -> Result<()> {
-    call!(functions, cuStreamSynchronize(stream))
+    if gate::is_open() {
+        return Ok(call!(open functions, cuStreamSynchronize(stream))?);
+    }
+    relaxed_if_asked(functions, || call!(functions, cuStreamSynchronize(stream)))
 }
 
 /// # Safety
@@ -89,7 +92,7 @@ pub(crate) unsafe fn launch_host_func(
 /// While another thread captures in global mode the driver refuses many calls that touch no capturing stream (questions
 /// to events and waits for them, pool attributes and trims, page-locked memory), and ends that capture in an error. The
 /// relaxed mode lifts that for this thread.
-pub(crate) fn relaxed<T>(functions: &Functions, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn relaxed<R>(functions: &Functions, work: impl FnOnce() -> R) -> R {
     /// Restores the thread's mode, also when `work` unwinds.
     struct Restore<'a>(&'a Functions, CUstreamCaptureMode);
     impl Drop for Restore<'_> {
@@ -110,6 +113,12 @@ pub(crate) fn relaxed<T>(functions: &Functions, work: impl FnOnce() -> Result<T>
             work()
         }
     }
+}
+
+/// The same for calls that are too frequent for it, where [`RelaxedCaptureMode`](crate::RelaxedCaptureMode) asks for it.
+#[inline]
+pub(crate) fn relaxed_if_asked<R>(functions: &Functions, work: impl FnOnce() -> R) -> R {
+    if capture_mode::is_asked_for(functions) { relaxed(functions, work) } else { work() }
 }
 
 /// Tells "not yet" from failure.

@@ -1,5 +1,6 @@
 //! The scenarios, by what they are about.
 
+mod beside_captures;
 mod buffers;
 mod copies;
 mod ends;
@@ -26,6 +27,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(copies::all());
     all.extend(objects::all());
     all.extend(pools::all());
+    all.extend(beside_captures::all());
     all.extend(buffers::all());
     all.extend(events::all());
     #[cfg(feature = "launch")]

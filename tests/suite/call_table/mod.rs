@@ -6,6 +6,7 @@ macro_rules! none {
     ($table:ident: $($operation:expr => $run:expr;)*) => { $( let _ = $table.row($operation, &[], || $run); )* };
 }
 
+mod captures;
 mod exceptions;
 #[cfg(feature = "launch")]
 mod launches;
@@ -63,6 +64,7 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     copies(&mut table);
     loans(&mut table);
     page_locked::page_locked(&mut table);
+    captures::captures(&mut table);
     errors(&mut table);
     #[cfg(feature = "launch")]
     launches::launches(&mut table);
@@ -285,7 +287,7 @@ fn pools(table: &mut Table<'_>, device: Device) {
     let raw = table.row("MemPool::into_raw", &[], || pool.into_raw());
     // SAFETY: the pool was just given up.
     let pool = table.row("MemPool::from_raw", &[], || unsafe { MemPool::from_raw(device, raw) });
-    table.row("drop of MemPool", &[cuMemPoolDestroy], || drop(pool));
+    table.row("drop of MemPool", &[EXCHANGE, cuMemPoolDestroy, EXCHANGE], || drop(pool));
 }
 
 fn buffers(table: &mut Table<'_>) {
