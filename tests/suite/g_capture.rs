@@ -152,7 +152,6 @@ fn g3_a_buffer_dropped_while_its_stream_captures_is_freed_after_the_capture() {
     let fixture = Fixture::alone();
     let (pool, stream) = (fixture.pool(), fixture.stream());
     let [one, other, kept] = [(); 3].map(|()| pool.alloc_zeroed::<u8, _>(100, &stream).unwrap());
-    let failures = release_failures();
     begin(&stream);
     drop(one);
     other.free().unwrap();
@@ -163,7 +162,6 @@ fn g3_a_buffer_dropped_while_its_stream_captures_is_freed_after_the_capture() {
     assert_eq!(pool.usage().unwrap().used, 100);
     drop(kept);
     assert_eq!(pool.usage().unwrap().used, 0);
-    assert_eq!(release_failures(), failures);
 }
 
 #[test]
