@@ -7,7 +7,7 @@ use cuda_sys::CUdeviceptr_v2;
 
 use crate::{Buffer, DeviceSlice, DeviceSliceMut, Error, Loan, SharedLoan, Stream, StreamHandle};
 
-/// One argument of a kernel: a number, passed as it is, or device memory, passed as its address.
+/// One argument of a kernel: a number or a structure, passed as it is, or device memory, passed as its address.
 ///
 /// Sealed: what an argument is in memory must be what the driver reads.
 pub trait Argument: sealed::Sealed {}
@@ -60,7 +60,22 @@ macro_rules! numbers {
         }
     )* };
 }
-numbers!(u8 i8 u16 i16 u32 i32 u64 i64 usize isize f32 f64);
+numbers!(bool u8 i8 u16 i16 u32 i32 u64 i64 usize isize f32 f64);
+
+/// A structure, passed by value: plain data, laid out as the kernel's parameter is (`#[repr(C)]`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByValue<T: Pod>(pub T);
+
+impl<T: Pod> Argument for ByValue<T> {}
+impl<T: Pod> sealed::Sealed for ByValue<T> {
+    type Packed = T;
+    fn pack(&self) -> T {
+        self.0
+    }
+    fn home(&self) -> sealed::Home<'_> {
+        Ok(None)
+    }
+}
 
 macro_rules! memory {
     ($( [$($generics:tt)*] $memory:ty: $self:ident => $home:expr; )*) => { $(

@@ -7,7 +7,7 @@
 mod argument;
 mod module;
 
-pub use argument::{Argument, Arguments};
+pub use argument::{Argument, Arguments, ByValue};
 pub use module::{Function, Module};
 
 /// How many threads a launch has, and how much shared memory each block gets.

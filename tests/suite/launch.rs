@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cupool::{
     Error,
-    launch::{Function, LaunchConfig, Module},
+    launch::{ByValue, Function, LaunchConfig, Module},
 };
 use cupool_sim::{CUresult, KernelAccess, Symbol};
 
@@ -200,4 +200,52 @@ fn a_configuration_has_a_thread_for_each_element() {
         assert!(config.grid[0] * config.block[0] >= elements.max(1));
     }
     assert_eq!(LaunchConfig::for_elements(u32::MAX, 1024).grid, [1 << 22, 1, 1]);
+}
+
+/// `store(out, three, flag)`: writes the members of a structure, and a `bool`.
+const STORE: &str = "
+.version 7.0
+.target sm_75
+.address_size 64
+.visible .entry store(.param .u64 p0, .param .align 4 .b8 p1[12], .param .u8 p2)
+{
+    .reg .b32 %r<5>;
+    .reg .b64 %rd<3>;
+    ld.param.u64 %rd1, [p0];
+    cvta.to.global.u64 %rd2, %rd1;
+    ld.param.u32 %r1, [p1];
+    ld.param.u32 %r2, [p1+4];
+    ld.param.u32 %r3, [p1+8];
+    ld.param.u8 %r4, [p2];
+    st.global.u32 [%rd2], %r1;
+    st.global.u32 [%rd2+4], %r2;
+    st.global.u32 [%rd2+8], %r3;
+    st.global.u32 [%rd2+12], %r4;
+    ret;
+}
+";
+
+#[test]
+fn structures_and_truth_values_are_passed_as_they_are() {
+    #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+    #[repr(C)]
+    struct Three {
+        first: u32,
+        second: f32,
+        third: i32,
+    }
+    let fixture = Fixture::new();
+    if let Some(simulator) = fixture.simulator() {
+        simulator.register_kernel("store", &[8, 12, 1], |kernel| {
+            let (out, three, flag) = (kernel.parameter_u64(0), kernel.parameter(1).to_vec(), kernel.parameter_u64(2));
+            kernel.write(out, &[three, (flag as u32).to_le_bytes().to_vec()].concat());
+        });
+    }
+    let (pool, stream) = (fixture.pool(), fixture.stream());
+    let function = Module::from_ptx(&fixture.context(), STORE).unwrap().function("store").unwrap();
+    let mut out = pool.alloc_zeroed::<u32, _>(4, &stream).unwrap();
+    let three = ByValue(Three { first: 7, second: 0.5, third: -3 });
+    // SAFETY: the kernel's parameters are of these types, and it writes four elements.
+    unsafe { function.launch(&stream, LaunchConfig::for_elements(1, 1), &(&mut out, three, true)) }.unwrap();
+    assert_eq!(out.to_vec().unwrap(), [7, 0.5_f32.to_bits(), (-3_i32).cast_unsigned(), 1]);
 }
