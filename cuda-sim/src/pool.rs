@@ -6,9 +6,11 @@ use cuda_sys::*;
 
 use crate::{
     args::{In, Out},
+    attributes,
     checker::{Misuse, Operation},
     handle::Kind,
     history::History,
+    location::plain,
     memory::{Allocation, Home, HostBlock},
     pool_space::{Space, Taker},
     state::{Answer, State},
@@ -22,6 +24,7 @@ pub(crate) struct Pool {
     pub(crate) kind: CUmemAllocationType,
     pub(crate) location: CUmemLocation,
     pub(crate) handle_types: u32,
+    pub(crate) hw_decompress: bool,
     max: Option<u64>,
     /// The device whose memory it is, or that its managed memory is at home on.
     pub(crate) device: usize,
@@ -80,6 +83,14 @@ impl Pool {
             || self.access.get(&device).is_some_and(|flags| *flags != CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE)
     }
 
+    /// The most it can hold, as made; 0 is no maximum.
+    pub(crate) fn max_size(&self) -> u64 {
+        match (self.max, &self.space) {
+            (Some(_), Some(space)) => space.limit,
+            (max, _) => max.unwrap_or(0),
+        }
+    }
+
     pub(crate) fn reset_reserved_high(&mut self) {
         match &mut self.space {
             Some(space) => space.reserved_high = space.reserved,
@@ -116,6 +127,7 @@ impl State {
             kind,
             location,
             handle_types,
+            hw_decompress: false,
             max,
             device: if on_device { usize::try_from(location.id).unwrap_or(0) } else { 0 },
             space: in_device_memory.then(|| Space::new(&mut self.addresses, max, memory)),
@@ -333,35 +345,52 @@ impl State {
     }
 }
 
+impl State {
+    /// Refuses what does not go together, or what the device or the driver lacks.
+    fn admit_properties(&self, props: &CUmemPoolProps_v1) -> Answer {
+        let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
+        let types = props.handleTypes.0;
+        let known = if self.options.driver_version < 12_030 { 1 } else { 9 };
+        if types & !known != 0 || props.usage & !2 != 0 {
+            return Err(invalid);
+        }
+        let managed = props.allocType == CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED;
+        let on_host = props.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST;
+        if types != 0 && (managed || on_host) || managed && (props.maxSize != 0 || props.usage != 0) {
+            return Err(invalid);
+        }
+        let supported = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES;
+        let supported = attributes::value(&self.options, 0, supported).unwrap_or(0);
+        let decompresses = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK;
+        let decompresses = attributes::value(&self.options, 0, decompresses).unwrap_or(0) != 0;
+        if types & !supported.cast_unsigned() != 0 || props.usage != 0 && !decompresses {
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
+        Ok(())
+    }
+}
+
 pub(crate) fn create(state: &mut State, pool: Out<CUmemoryPool>, props: In<CUmemPoolProps_v1>) -> Answer {
     pool.required()?;
     let props = props.get()?;
     state.pools_supported()?;
-    let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
-    if props.reserved.iter().any(|byte| *byte != 0) {
+    let version = state.options.driver_version;
+    // What later versions gave a meaning was reserved before.
+    let reserved = props.maxSize != 0 && version < 12_020 || props.usage != 0 && version < 12_060;
+    if reserved || props.reserved.iter().any(|byte| *byte != 0) {
         state.found(Misuse::ReservedBytes, 0, 0, None);
-        return Err(invalid);
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    let kinds =
-        CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED.0..=CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED.0;
-    let newer = state.options.driver_version >= 13000;
-    match props.location.type_ {
-        CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {
-            state.ordinal(props.location.id)?;
-        }
-        CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA
-            if state.options.driver_version >= 12_020 => {}
-        _ => return Err(invalid),
-    }
-    let managed = props.allocType == CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED;
-    if !kinds.contains(&props.allocType.0) || props.handleTypes.0 & !9 != 0 || managed && !newer {
-        return Err(invalid);
-    }
+    state.admit_location(props.location, props.allocType)?;
+    state.admit_properties(&props)?;
     let max = (props.maxSize != 0).then_some(props.maxSize as u64);
     if max.is_some_and(|max| max > state.options.device_memory.saturating_mul(2)) {
         return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     }
-    let number = state.add_pool(Owner::User, props.allocType, props.location, props.handleTypes.0, max);
+    let number = state.add_pool(Owner::User, props.allocType, plain(props.location), props.handleTypes.0, max);
+    if let Some(pool) = state.pools.get_mut(number) {
+        pool.hw_decompress = props.usage != 0;
+    }
     pool.set(state.handle(Kind::Pool, number))
 }
 

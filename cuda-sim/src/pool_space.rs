@@ -60,7 +60,7 @@ pub(crate) struct Space {
     pub(crate) bytes: u64,
     unit: u64,
     /// What may be mapped at most.
-    limit: u64,
+    pub(crate) limit: u64,
     mapped: BTreeSet<u64>,
     free: BTreeMap<u64, Block>,
     pub(crate) reserved: u64,

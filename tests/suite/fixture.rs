@@ -148,7 +148,7 @@ impl Fixture {
     }
 
     pub(crate) fn pool_with(&self, properties: MemPoolProperties) -> MemPool {
-        MemPool::with_properties(&self.device(), &MemPoolProperties { max_size: POOL_SIZE, ..properties }).unwrap()
+        MemPool::with_properties(&self.device(), &properties.max_size(POOL_SIZE)).unwrap()
     }
 
     /// Runs `work` and says which driver calls it made.

@@ -92,7 +92,7 @@ fn a1_without_the_question_whether_a_stream_is_captured_a_rescue_still_works() {
     let device = driver.device(0).unwrap();
     let stream = cupool::Stream::new(&device.primary_context().unwrap()).unwrap();
     assert_eq!(stream.is_capturing(), Ok(false));
-    let properties = cupool::MemPoolProperties { max_size: 32 << 20, ..cupool::MemPoolProperties::default() };
+    let properties = cupool::MemPoolProperties::new().max_size(32 << 20);
     let pool = cupool::MemPool::with_properties(&device, &properties).unwrap();
     let Err(Error::OutOfMemory(details)) = pool.alloc::<u8, _>(1 << 30, &stream) else { panic!("it cannot fit") };
     assert_eq!(details.rescue, cupool::Rescue::Tried);

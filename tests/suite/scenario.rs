@@ -72,7 +72,7 @@ fn contexts(context: &Context, failures: &mut Failures) {
 }
 
 fn capped(device: Device) -> Result<MemPool> {
-    MemPool::with_properties(&device, &MemPoolProperties { max_size: POOL_SIZE, ..MemPoolProperties::default() })
+    MemPool::with_properties(&device, &MemPoolProperties::new().max_size(POOL_SIZE))
 }
 
 fn pools(device: Device, failures: &mut Failures) {
