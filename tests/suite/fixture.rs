@@ -99,7 +99,6 @@ impl Fixture {
     }
 
     /// The simulated driver, if it is one.
-    #[cfg_attr(not(feature = "launch"), expect(dead_code, reason = "the simulated driver must be told of kernels"))]
     pub(crate) fn simulator(&self) -> Option<&Simulator> {
         self.simulator.as_ref()
     }

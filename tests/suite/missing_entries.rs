@@ -55,6 +55,10 @@ fn a1_without_one_optional_entry_only_its_operations_fail_and_name_it() {
             Symbol::cuEventElapsedTime => &["elapsed_ms_since"],
             Symbol::cuDeviceGetDefaultMemPool => &["default_of"],
             Symbol::cuDeviceGetMemPool => &["current_of"],
+            Symbol::cuMemGetDefaultMemPool => &["default_at"],
+            Symbol::cuMemGetMemPool => &["current_at"],
+            // A pool that the device could not use is not made.
+            Symbol::cuMemPoolSetAccess => &["a host pool"],
             // What could not be given back is not taken.
             Symbol::cuMemHostAlloc | Symbol::cuMemFreeHost => HOST_COPIES,
             Symbol::cuMemHostRegister | Symbol::cuMemHostUnregister => &["register"],
