@@ -40,6 +40,9 @@ const fn exists(attribute: CUdevice_attribute, version: u32) -> bool {
 /// The device's answer; `None` for an attribute that does not exist, or that the driver is too old for.
 pub(crate) fn value(options: &Builder, ordinal: usize, attribute: CUdevice_attribute) -> Option<i32> {
     use CUdevice_attribute as A;
+    if options.unknown.contains(&attribute.0) {
+        return None;
+    }
     if let Some(value) = options.attributes.get(&attribute.0) {
         return Some(*value);
     }

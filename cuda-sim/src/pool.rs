@@ -359,11 +359,11 @@ impl State {
         if types != 0 && (managed || on_host) || managed && (props.maxSize != 0 || props.usage != 0) {
             return Err(invalid);
         }
-        let supported = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES;
-        let supported = attributes::value(&self.options, 0, supported).unwrap_or(0);
-        let decompresses = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK;
-        let decompresses = attributes::value(&self.options, 0, decompresses).unwrap_or(0) != 0;
-        if types & !supported.cast_unsigned() != 0 || props.usage != 0 && !decompresses {
+        // An attribute that the driver is too old to have denies nothing.
+        let says = |attribute| attributes::value(&self.options, 0, attribute).map(i32::cast_unsigned);
+        let supported = says(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES).unwrap_or(known);
+        let decompresses = says(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK) != Some(0);
+        if types & !supported != 0 || props.usage != 0 && !decompresses {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
         Ok(())

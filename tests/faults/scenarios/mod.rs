@@ -10,6 +10,7 @@ mod launches;
 mod loans;
 mod objects;
 mod pinned;
+mod pool_kinds;
 mod pools;
 mod threads;
 
@@ -26,6 +27,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(copies::all());
     all.extend(objects::all());
     all.extend(pools::all());
+    all.extend(pool_kinds::all());
     all.extend(buffers::all());
     all.extend(events::all());
     #[cfg(feature = "launch")]
