@@ -12,7 +12,7 @@ use crate::{
     history::History,
     location::plain,
     memory::{Allocation, Home, HostBlock},
-    pool_space::{Space, Taker},
+    pool_space::{HostSpace, Space, Taker},
     state::{Answer, State},
     work::{QueueId, Work},
 };
@@ -30,8 +30,8 @@ pub(crate) struct Pool {
     pub(crate) device: usize,
     /// Address space and mapped memory; none if the memory is the host's.
     pub(crate) space: Option<Space>,
-    /// What a pool of host memory reserves.
-    host_reserved: (u64, u64),
+    /// What it holds if the memory is the host's.
+    pub(crate) host: HostSpace,
     pub(crate) used: u64,
     pub(crate) used_high: u64,
     pub(crate) threshold: u64,
@@ -71,7 +71,9 @@ impl Pool {
 
     /// Bytes reserved, and the most there were.
     pub(crate) fn reserved(&self) -> (u64, u64) {
-        self.space.as_ref().map_or(self.host_reserved, |space| (space.reserved, space.reserved_high))
+        self.space
+            .as_ref()
+            .map_or((self.host.reserved, self.host.reserved_high), |space| (space.reserved, space.reserved_high))
     }
 
     /// Whether work on a device may use the memory.
@@ -94,7 +96,7 @@ impl Pool {
     pub(crate) fn reset_reserved_high(&mut self) {
         match &mut self.space {
             Some(space) => space.reserved_high = space.reserved,
-            None => self.host_reserved.1 = self.host_reserved.0,
+            None => self.host.reserved_high = self.host.reserved,
         }
     }
 }
@@ -131,7 +133,7 @@ impl State {
             max,
             device: if on_device { usize::try_from(location.id).unwrap_or(0) } else { 0 },
             space: in_device_memory.then(|| Space::new(&mut self.addresses, max, memory)),
-            host_reserved: (0, 0),
+            host: HostSpace::default(),
             used: 0,
             used_high: 0,
             threshold: 0,
@@ -233,17 +235,17 @@ impl State {
     }
 
     /// Takes host memory for an allocation of a pool that has no device memory.
-    fn take_host(&mut self, pool: u32, bytes: u64) -> Result<HostBlock, CUresult> {
-        let Some(found) = self.pools.get_mut(pool) else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
+    fn take_host(&mut self, pool: u32, bytes: u64, queue: QueueId) -> Result<HostBlock, CUresult> {
         let span = Space::span(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+        self.catch_up(queue);
+        let Some(found) = self.pools.get_mut(pool) else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
         let limit = found.max.unwrap_or(self.options.device_memory);
-        if span > limit.saturating_sub(found.host_reserved.0) {
+        let past = Some(queue).filter(|_| found.reuse[0]).and_then(|queue| self.queues.get(queue));
+        let taker = Taker { queue: Some(queue), past: past.map(|queue| &queue.past) };
+        if !found.host.take(span, taker, &self.queues, limit) {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
-        let block = HostBlock::new(span).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-        found.host_reserved.0 += span;
-        found.host_reserved.1 = found.host_reserved.1.max(found.host_reserved.0);
-        Ok(block)
+        HostBlock::new(span).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
     }
 
     fn allocate_in_order(&mut self, pool: u32, bytes: u64, queue: QueueId) -> Result<u64, CUresult> {
@@ -255,7 +257,7 @@ impl State {
             let (address, span) = self.take_from(pool, bytes, Some(queue))?;
             self.add_allocation(pool, Home::Pool(pool), address, bytes, span, made)
         } else {
-            let block = self.take_host(pool, bytes)?;
+            let block = self.take_host(pool, bytes, queue)?;
             let address = block.expose();
             let span = Space::span(bytes).unwrap_or(bytes);
             let number = self.add_allocation(pool, Home::Pool(pool), address, bytes, span, made);
@@ -287,13 +289,6 @@ impl State {
         }
     }
 
-    /// Host memory of a pool has been given back.
-    pub(crate) fn pool_lost_host_memory(&mut self, number: u32, span: u64) {
-        if let Some(pool) = self.pools.get_mut(number) {
-            pool.host_reserved.0 = pool.host_reserved.0.saturating_sub(span);
-        }
-    }
-
     /// Removes a destroyed pool once nothing of it is left.
     fn end_pool(&mut self, number: u32) {
         let Some(pool) = self.pools.get_mut(number) else { return };
@@ -313,6 +308,7 @@ impl State {
     /// Pools that hold more than their threshold give back what is idle: what every synchronisation does.
     pub(crate) fn give_back(&mut self) {
         for (_, pool) in self.pools.iter_mut() {
+            pool.host.shrink(pool.threshold, &self.queues);
             if let Some(space) = &mut pool.space
                 && space.reserved > pool.threshold
             {
@@ -331,7 +327,7 @@ impl State {
             if let Some(space) = &mut pool.space {
                 space.clear();
             }
-            (pool.used, pool.live, pool.host_reserved.0) = (0, 0, 0);
+            (pool.used, pool.live, pool.host) = (0, 0, HostSpace::default());
             if pool.destroyed {
                 ended.push(number);
             }

@@ -90,9 +90,9 @@ pub(crate) fn trim(state: &mut State, pool: CUmemoryPool, keep: usize) -> Answer
 impl State {
     /// Gives back what is idle in a pool, down to `keep` bytes.
     pub(crate) fn trim_pool(&mut self, number: u32, keep: u64) {
-        if let Some(pool) = self.pools.get_mut(number)
-            && let Some(space) = &mut pool.space
-        {
+        let Some(pool) = self.pools.get_mut(number) else { return };
+        pool.host.shrink(keep, &self.queues);
+        if let Some(space) = &mut pool.space {
             let unmapped = space.shrink(keep, &self.queues);
             if let Some(device) = self.devices.get_mut(pool.device) {
                 device.reserved = device.reserved.saturating_sub(unmapped);

@@ -184,7 +184,7 @@ reuse_policies! {
     reuse_follow_event_dependencies, set_reuse_follow_event_dependencies:
         CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES;
     /// Whether memory may be reused once its free happens to be done, although nothing orders the streams. On by
-    /// default; makes the addresses that allocations get depend on timing.
+    /// default, but in pools that are made here on drivers before CUDA 11.5; makes the addresses that allocations get depend on timing.
     reuse_allow_opportunistic, set_reuse_allow_opportunistic: CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC;
     /// Whether the driver may make a stream wait for another in order to reuse memory. On by default.
     reuse_allow_internal_dependencies, set_reuse_allow_internal_dependencies:

@@ -93,7 +93,8 @@ impl MemPool {
         Self::create(*device, properties)
     }
 
-    /// The device's default pool, which belongs to the whole process: it can be used, but never destroyed.
+    /// The device's default pool, which belongs to the whole process: it can be used, but never destroyed. It is left as
+    /// it is, also where [pools of our own](Self::with_properties) are made otherwise.
     ///
     /// # Errors
     /// [`Error::PoolsUnsupported`](crate::Error::PoolsUnsupported), or whatever the driver answers.
@@ -233,6 +234,7 @@ impl fmt::Debug for MemPool {
         f.debug_struct("MemPool")
             .field("raw", &self.raw)
             .field("device", &self.device.as_raw())
+            .field("made", &self.made)
             .field("rescue", &self.rescue.load(Ordering::Relaxed))
             .finish()
     }

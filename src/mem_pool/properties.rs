@@ -16,8 +16,8 @@ use crate::{Device, Error, Result};
 /// | … with a [`max_size`](Self::max_size) | 12.2 | |
 /// | … to be shared by file descriptors | 11.2 | [`mem_pool_supported_handle_types`](Device::mem_pool_supported_handle_types) |
 /// | … to be shared by fabric handles | 12.3 | the same |
-/// | … for hardware decompression | 12.8 | `CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK` |
-/// | on a NUMA node of the host, pinned | 12.2 | [`host_numa_memory_pools_supported`](Device::host_numa_memory_pools_supported) (since 12.9) |
+/// | … for hardware decompression | 12.8 | [`mem_decompress_algorithms`](Device::mem_decompress_algorithms) |
+/// | on a NUMA node of the host, pinned; across systems if [`host_numa_multinode_ipc_supported`](Device::host_numa_multinode_ipc_supported) | 12.2 | [`host_numa_memory_pools_supported`](Device::host_numa_memory_pools_supported) (since 12.9) |
 /// | in host memory, pinned; cannot be shared | 13.0 | [`host_memory_pools_supported`](Device::host_memory_pools_supported) |
 /// | managed, in any of these places or in none; without limit, cannot be shared | 13.0 | [`concurrent_managed_access`](Device::concurrent_managed_access), every device |
 ///
@@ -120,8 +120,6 @@ impl MemPoolProperties {
             "managed memory cannot be shared by handles"
         } else if managed && self.hw_decompress {
             "managed memory cannot be decompressed from in hardware"
-        } else if !managed && self.location == MemLocation::Unspecified {
-            "memory that stays lies somewhere"
         } else if self.location == MemLocation::Host && !self.handle_types.is_empty() {
             "host memory of no particular node cannot be shared by handles"
         } else {
@@ -171,7 +169,7 @@ impl MemPoolProperties {
     }
 
     /// As the driver reads them.
-    pub(super) const fn to_raw(&self, location: CUmemLocation) -> CUmemPoolProps_v1 {
+    pub(super) const fn to_raw(self, location: CUmemLocation) -> CUmemPoolProps_v1 {
         CUmemPoolProps_v1 {
             allocType: self.kind.to_raw(),
             handleTypes: CUmemAllocationHandleType(self.handle_types.bits()),
@@ -188,6 +186,9 @@ impl MemPoolProperties {
 pub(super) fn admitted_location(device: Device, location: MemLocation, kind: MemKind) -> Result<CUmemLocation> {
     use CUdevice_attribute as A;
     let lacks = |supported| supported == 0;
+    if kind != MemKind::Managed && location == MemLocation::Unspecified {
+        return Err(Error::PoolProperties("memory that stays lies somewhere"));
+    }
     if kind == MemKind::Managed {
         // The driver makes no managed pool while any device is without.
         for ordinal in 0..device.driver().device_count()? {

@@ -1,8 +1,8 @@
 //! Pools of every kind: what the device does with them, and what they say of themselves.
 
 use cupool::{
-    Buffer, Device, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties, Result, Stream,
-    cuda_sys::CUstreamCaptureMode,
+    Buffer, Device, Error, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties, Result, Stream,
+    cuda_sys::{CUdevice_attribute as Attribute, CUstreamCaptureMode},
 };
 use cupool_sim::{CUresult, Simulator};
 
@@ -92,6 +92,22 @@ fn a_pool_that_can_be_shared_allocates_as_another_does() {
     assert!(supported.contains(MemHandleTypes::POSIX_FD), "{supported:?}");
     let pool = fixture.pool_with(properties().handle_types(MemHandleTypes::POSIX_FD));
     assert_eq!(pool.handle_types(), Ok(MemHandleTypes::POSIX_FD));
+    assert_eq!(pool.alloc_zeroed::<u8, _>(10, &stream).unwrap().to_vec().unwrap(), [0; 10]);
+}
+
+#[test]
+fn a_pool_for_hardware_decompression_is_made_where_the_device_decompresses() {
+    let fixture = Fixture::new();
+    let (device, stream) = (fixture.device(), fixture.stream());
+    let attribute = Attribute::CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK;
+    let made = make(&fixture, properties().hw_decompress(true).max_size(POOL_SIZE));
+    if device.mem_decompress_algorithms() == Ok(0) {
+        let denied = Error::PoolKindUnsupported { device: device.as_raw(), attribute, value: 0 };
+        assert_eq!(made.unwrap_err(), denied);
+        return;
+    }
+    let pool = made.unwrap();
+    assert_eq!(pool.hw_decompress(), Ok(true));
     assert_eq!(pool.alloc_zeroed::<u8, _>(10, &stream).unwrap().to_vec().unwrap(), [0; 10]);
 }
 

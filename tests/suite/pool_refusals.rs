@@ -158,5 +158,8 @@ fn properties_that_do_not_go_together_are_refused_before_any_pool_is_made() {
         let error = make(&fixture, properties).unwrap_err();
         assert!(matches!(error, Error::PoolProperties(_)) && error.to_string().contains(says), "{error}");
     }
-    assert_eq!(fixture.sim().count(Symbol::cuMemPoolCreate), 0);
+    let nowhere = MemPool::default_at(&fixture.device(), MemLocation::Unspecified, MemKind::Pinned);
+    assert!(matches!(nowhere, Err(Error::PoolProperties(_))), "{nowhere:?}");
+    let calls = [Symbol::cuMemPoolCreate, Symbol::cuMemGetDefaultMemPool];
+    assert_eq!(calls.map(|symbol| fixture.sim().count(symbol)), [0; 2]);
 }

@@ -129,7 +129,7 @@ fn drivers(table: &mut Table<'_>, driver: Driver) -> Device {
     }
     attributes! {
         memory_pools_supported mem_pool_supported_handle_types host_memory_pools_supported
-        host_numa_memory_pools_supported host_numa_id managed_memory concurrent_managed_access pageable_memory_access
+        host_numa_memory_pools_supported host_numa_multinode_ipc_supported mem_decompress_algorithms host_numa_id managed_memory concurrent_managed_access pageable_memory_access
         host_register_supported unified_addressing virtual_memory_management_supported fabric_handle_supported
         gpu_direct_rdma_supported ipc_event_supported integrated ecc_enabled kernel_execution_timeout concurrent_kernels
         stream_priorities_supported async_engine_count multiprocessor_count warp_size max_threads_per_block

@@ -54,8 +54,8 @@ pub(super) fn pool_kinds(table: &mut Table<'_>, device: Device) {
     let (place, kind) = (MemLocation::Device, MemKind::Managed);
     table.row("MemPool::default_at", &default, || MemPool::default_at(&device, place, kind).map(drop).unwrap());
     let current = [&asked[..], &[EXCHANGE, cuMemGetMemPool, EXCHANGE]].concat();
-    // SAFETY: the pool is not used.
     table.row("MemPool::current_at", &current, || {
-        unsafe { MemPool::current_at(&device, place, kind) }.map(drop).unwrap()
+        // SAFETY: the pool is not used.
+        unsafe { MemPool::current_at(&device, place, kind) }.map(drop).unwrap();
     });
 }
