@@ -1,7 +1,7 @@
 //! Passes the version of the headers behind the bindings on to dependants, and regenerates the bindings on request.
 
 /// The headers the committed bindings were generated from, as `CUDA_VERSION` states it.
-const HEADER_VERSION: u32 = 13000;
+const HEADER_VERSION: u32 = 13020;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -17,7 +17,7 @@ mod generate {
 
     use bindgen::{
         Builder, EnumVariation,
-        callbacks::{EnumVariantCustomBehavior, EnumVariantValue, ParseCallbacks},
+        callbacks::{DeriveTrait, EnumVariantCustomBehavior, EnumVariantValue, ImplementsTrait, ParseCallbacks},
     };
 
     /// Types and constants that no signature mentions but callers need.
@@ -49,6 +49,13 @@ mod generate {
         "CU_MEM_POOL_CREATE_USAGE_.*",
     ];
 
+    /// Since CUDA 13.2 the headers have a union with one member where `id` is. It is laid out as the member is, and could
+    /// be neither compared nor printed. That the size is the headers' is asserted for the structures that contain it.
+    const LOCATION: &str = "\
+        #[repr(C)]\n\
+        #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]\n\
+        pub struct CUmemLocation_st { pub type_: CUmemLocationType, pub id: ::core::ffi::c_int }";
+
     /// Leaves out what this crate has no use for: limits of textures and surfaces, and the sentinels `…_MAX`, whose
     /// values change with every release of the headers.
     #[derive(Debug)]
@@ -65,6 +72,11 @@ mod generate {
                 && ["TEXTURE", "SURFACE", "TEX2D"].iter().any(|word| variant.contains(word));
             let sentinel = variant.ends_with("ATTRIBUTE_MAX") || variant.ends_with("_TYPE_MAX");
             (limit || sentinel).then_some(EnumVariantCustomBehavior::Hide)
+        }
+
+        /// [`LOCATION`] has them all.
+        fn blocklisted_type_implements_trait(&self, _name: &str, _derive: DeriveTrait) -> Option<ImplementsTrait> {
+            Some(ImplementsTrait::Yes)
         }
     }
 
@@ -95,6 +107,8 @@ mod generate {
             .disable_header_comment()
             .merge_extern_blocks(true)
             .raw_line("// Generated from the CUDA headers by `scripts/bindings`; do not edit.")
+            .blocklist_type("CUmemLocation_st.*")
+            .raw_line(LOCATION)
             .parse_callbacks(Box::new(Narrow))
             .use_core();
         for name in signatures.chain(ALSO.iter().copied()) {

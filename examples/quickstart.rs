@@ -37,7 +37,7 @@ fn main() -> Result<()> {
         Some(_) => println!("{:<46} {:>12} {:>12}", "driver calls", "raw", "cupool"),
     }
     for (threshold, kept) in [(0, "memory given back (threshold 0)"), (u64::MAX, "memory kept (as it comes)")] {
-        let properties = MemPoolProperties { release_threshold: threshold, ..MemPoolProperties::default() };
+        let properties = MemPoolProperties::new().release_threshold(threshold);
         let pool = MemPool::with_properties(&context.device(), &properties)?;
         for (synchronise, then) in [(false, ""), (true, ", synchronise")] {
             let row = format!("{kept}{then}");

@@ -160,6 +160,10 @@ attributes! {
     host_memory_pools_supported: flag = CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED;
     /// Whether pools can lie on a NUMA node of the host.
     host_numa_memory_pools_supported: flag = CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED;
+    /// Whether pools on a NUMA node of the host can be shared between systems, by fabric handles.
+    host_numa_multinode_ipc_supported: flag = CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED;
+    /// What it can decompress in hardware, as a mask of `CUmemDecompressAlgorithm`; 0 is nothing.
+    mem_decompress_algorithms: count = CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK;
     /// The host's NUMA node nearest to it; negative if the system has none or the driver cannot say.
     host_numa_id: number = CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID;
     /// Whether it can address managed memory.

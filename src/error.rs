@@ -2,9 +2,9 @@
 
 use std::num::NonZero;
 
-use cuda_sys::{CUresult, LoadError, Symbol};
+use cuda_sys::{CUdevice_attribute, CUmemPool_attribute, CUresult, LoadError, Symbol};
 
-use crate::OutOfMemory;
+use crate::{OutOfMemory, attribute_name};
 
 /// The result of a call that can fail.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -123,6 +123,51 @@ pub enum Error {
     /// Its memory is leaked rather than freed.
     #[error("foreign work on this stream's memory could neither be ordered nor waited for; its memory is given up")]
     OrderLost,
+    /// The device has memory pools, but not such a one.
+    #[error(
+        "device {device} cannot have such a memory pool ({} is {value})",
+        attribute_name::of_device(.attribute)
+    )]
+    PoolKindUnsupported {
+        /// The device's ordinal.
+        device: i32,
+        /// What says so.
+        attribute: CUdevice_attribute,
+        /// The device's answer.
+        value: i32,
+    },
+    /// The driver is older than memory pools that are made so.
+    #[error(
+        "the driver has no memory pools with {property} (introduced in CUDA {}.{})",
+        .since / 1000, .since % 1000 / 10
+    )]
+    PropertyUnsupported {
+        /// What was asked for.
+        property: &'static str,
+        /// The CUDA version that introduced it, as `1000 * major + 10 * minor`.
+        since: u32,
+    },
+    /// Properties of a memory pool that do not go together.
+    #[error("there is no such memory pool: {0}")]
+    PoolProperties(&'static str),
+    /// The driver lacks the attribute of memory pools: it is older than that.
+    #[error(
+        "the driver lacks {} (introduced in CUDA {}.{})",
+        attribute_name::of_pool(.0),
+        attribute_name::pool_since(.0) / 1000,
+        attribute_name::pool_since(.0) % 1000 / 10
+    )]
+    AttributeUnsupported(CUmemPool_attribute),
+    /// The driver took a value for an attribute of a memory pool, and has another.
+    #[error("{} was set to {set}, and is {read}", attribute_name::of_pool(.attribute))]
+    AttributeNotKept {
+        /// The attribute.
+        attribute: CUmemPool_attribute,
+        /// What it was set to.
+        set: u64,
+        /// What the driver answers.
+        read: u64,
+    },
 }
 
 impl Error {

@@ -38,6 +38,7 @@
 
 #![deny(unsafe_code)]
 
+mod attribute_name;
 #[allow(unsafe_code)]
 mod buffer;
 mod capture_mode;
@@ -90,7 +91,10 @@ pub use error::{DriverError, Error, LoadFailure, Result};
 pub use event::{Event, EventRef, TimedEvent};
 pub use host::{PinnedBuffer, Registered};
 pub use lend::{Loan, SharedLoan};
-pub use mem_pool::{MemPool, MemPoolProperties, MemPoolRef, MemPoolUsage, OutOfMemory, Rescue, Trimmed};
+pub use mem_pool::{
+    MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties, MemPoolRef, MemPoolUsage, OutOfMemory, Rescue,
+    Trimmed,
+};
 pub use release::{recent_release_failures, release_failures, set_release_hook};
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use stream::{Stream, StreamHandle, StreamOptions, StreamRef};

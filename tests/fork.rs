@@ -61,7 +61,7 @@ struct Objects {
 fn objects(driver: Driver) -> Objects {
     let device = driver.device(0).unwrap();
     let context = device.primary_context().unwrap();
-    let properties = MemPoolProperties { max_size: 64 << 20, ..MemPoolProperties::default() };
+    let properties = MemPoolProperties::new().max_size(64 << 20);
     let pool = MemPool::with_properties(&device, &properties).unwrap();
     let stream = Arc::new(Stream::new(&context).unwrap());
     let event = TimedEvent::new(&context).unwrap();

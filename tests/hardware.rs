@@ -35,7 +35,7 @@ impl Gpu {
     fn new() -> Self {
         let device = Driver::load().expect("this test needs a GPU").device(0).unwrap();
         let context = device.primary_context().unwrap();
-        let pool = MemPool::with_properties(&device, &MemPoolProperties { max_size: 2 << 30, ..Default::default() });
+        let pool = MemPool::with_properties(&device, &MemPoolProperties::new().max_size(2 << 30));
         let module = Module::from_ptx(&context, include_str!("kernels/kernels.ptx")).unwrap();
         Self {
             pool: pool.unwrap(),
@@ -355,8 +355,7 @@ fn round(gpu: &Gpu, number: u32, round: u32) {
     let device = gpu.context.device();
     let context = device.primary_context().unwrap();
     let (stream, other) = (Arc::new(Stream::new(&context).unwrap()), Stream::new(&context).unwrap());
-    let own =
-        MemPool::with_properties(&device, &MemPoolProperties { max_size: 64 << 20, ..Default::default() }).unwrap();
+    let own = MemPool::with_properties(&device, &MemPoolProperties::new().max_size(64 << 20)).unwrap();
     let pool = if round.is_multiple_of(4) { &own } else { &gpu.pool };
     let value = number << 16 | round & 0xffff;
     let mut buffer: Buffer<u32> = pool.alloc(1000, Arc::clone(&stream)).unwrap();

@@ -91,7 +91,7 @@ fn a_rescue_without_its_wait_rescues_nothing() {
         // SAFETY: every entry behaves as the driver's, and the simulator outlives all that is made with it.
         let driver = unsafe { Driver::from_functions(simulator.functions()) };
         let context = driver.device(0).unwrap().primary_context().unwrap();
-        let properties = MemPoolProperties { max_size: 2 * half, ..MemPoolProperties::default() };
+        let properties = MemPoolProperties::new().max_size(2 * half);
         let pool = MemPool::with_properties(&context.device(), &properties).unwrap();
         let (first, second) = (Stream::new(&context).unwrap(), Stream::new(&context).unwrap());
         // Two halves, freed on two streams: no whole before both have run.

@@ -36,7 +36,7 @@ fn driver(simulator: &Simulator) -> Driver {
 
 fn stream_and_pool(simulator: &Simulator) -> (Stream, MemPool) {
     let device = driver(simulator).device(0).unwrap();
-    let properties = MemPoolProperties { max_size: 64 << 20, ..MemPoolProperties::default() };
+    let properties = MemPoolProperties::new().max_size(64 << 20);
     let pool = MemPool::with_properties(&device, &properties).unwrap();
     (Stream::new(&device.primary_context().unwrap()).unwrap(), pool)
 }

@@ -9,11 +9,45 @@ pub(crate) const fn pci_bus(ordinal: usize) -> i32 {
     0x1b + 0x10 * ordinal as i32
 }
 
-/// The device's answer; `None` for an attribute that does not exist.
+/// The newest attribute that a driver of that version has.
+const fn newest(version: u32) -> u32 {
+    match version {
+        ..11_040 => 119,
+        11_040..11_070 => 121,
+        11_070..12_000 => 124,
+        12_000..12_010 => 129,
+        12_010..12_020 => 132,
+        12_020..12_050 => 134,
+        12_050..12_080 => 135,
+        12_080..13_000 => 143,
+        13_000..13_010 => 147,
+        _ => 148,
+    }
+}
+
+/// Whether a driver of that version has the attribute.
+const fn exists(attribute: CUdevice_attribute, version: u32) -> bool {
+    use CUdevice_attribute as A;
+    match attribute {
+        // Named later than their numbers say.
+        A::CU_DEVICE_ATTRIBUTE_NUMA_CONFIG | A::CU_DEVICE_ATTRIBUTE_NUMA_ID => version >= 12_020,
+        A::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED => version >= 12_030,
+        A::CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED => version >= 12_090,
+        CUdevice_attribute(number) => number <= newest(version),
+    }
+}
+
+/// The device's answer; `None` for an attribute that does not exist, or that the driver is too old for.
 pub(crate) fn value(options: &Builder, ordinal: usize, attribute: CUdevice_attribute) -> Option<i32> {
     use CUdevice_attribute as A;
+    if options.unknown.contains(&attribute.0) {
+        return None;
+    }
     if let Some(value) = options.attributes.get(&attribute.0) {
         return Some(*value);
+    }
+    if !exists(attribute, options.driver_version) {
+        return None;
     }
     let pools = i32::from(options.pools_supported);
     Some(match attribute {
@@ -44,8 +78,13 @@ pub(crate) fn value(options: &Builder, ordinal: usize, attribute: CUdevice_attri
         A::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED
         | A::CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED
         | A::CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED => pools,
+        // Fabric handles came with 12.3.
+        A::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES if options.driver_version < 12_030 => pools,
         A::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES => 9 * pools,
-        A::CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT
+        // An H200 cannot decompress in hardware.
+        A::CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK
+        | A::CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_MAXIMUM_LENGTH
+        | A::CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT
         | A::CU_DEVICE_ATTRIBUTE_INTEGRATED
         | A::CU_DEVICE_ATTRIBUTE_COMPUTE_MODE
         | A::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID
@@ -67,7 +106,7 @@ pub(crate) fn value(options: &Builder, ordinal: usize, attribute: CUdevice_attri
         A::CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID => ordinal as i32,
         A::CU_DEVICE_ATTRIBUTE_NUMA_ID => -1,
         // The rest of the attributes are yes or no, and an H200 says yes.
-        CUdevice_attribute(1..=147) => 1,
+        CUdevice_attribute(1..=148) => 1,
         _ => return None,
     })
 }

@@ -32,7 +32,6 @@ impl State {
     fn give_memory(&mut self, number: u32, after: Option<Point>, counted: bool) {
         let Some(allocation) = self.memory.all.get(number) else { return };
         let (address, bytes, span) = (allocation.address, allocation.bytes, allocation.span);
-        let on_host = allocation.block.is_some();
         let pool = match (allocation.home, self.devices.get(allocation.device)) {
             (Home::Pool(pool), _) => pool,
             (Home::Linear, Some(device)) => device.linear_pool,
@@ -43,12 +42,10 @@ impl State {
             if !counted {
                 pool.used = pool.used.saturating_sub(bytes);
             }
-            if let Some(space) = &mut pool.space {
-                space.give(address, span, after);
+            match &mut pool.space {
+                Some(space) => space.give(address, span, after),
+                None => pool.host.give(span, after),
             }
-        }
-        if on_host {
-            self.pool_lost_host_memory(pool, span);
         }
     }
 

@@ -6,6 +6,7 @@ use cuda_sys::*;
 
 use crate::{
     args::{In, Out},
+    attributes,
     handle::Kind,
     pool::{Owner, Pool, at_device},
     state::{Answer, State},
@@ -22,26 +23,51 @@ impl State {
         self.handle(Kind::Pool, number)
     }
 
+    /// Refuses a place for memory of that kind that there is none at, or that the device or the driver lacks.
+    pub(crate) fn admit_location(&self, location: CUmemLocation, kind: CUmemAllocationType) -> Answer {
+        use CUdevice_attribute as A;
+        let (invalid, unsupported) = (CUresult::CUDA_ERROR_INVALID_VALUE, CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        let version = self.options.driver_version;
+        // One that the driver is too old to have denies nothing.
+        let denied = |attribute| attributes::value(&self.options, 0, attribute) == Some(0);
+        let managed = match kind {
+            CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED => false,
+            CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED if version >= 13_000 => true,
+            _ => return Err(invalid),
+        };
+        let lacks = match location.type_ {
+            CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {
+                self.ordinal(location.id)?;
+                None
+            }
+            CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST if version >= 13_000 => {
+                Some(A::CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED)
+            }
+            CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA if version >= 12_020 => {
+                if !(0..NUMA_NODES).contains(&location.id) {
+                    return Err(invalid);
+                }
+                Some(A::CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED)
+            }
+            CUmemLocationType::CU_MEM_LOCATION_TYPE_NONE if managed => None,
+            _ => return Err(invalid),
+        };
+        if lacks.is_some_and(denied) || managed && denied(A::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) {
+            return Err(unsupported);
+        }
+        Ok(())
+    }
+
     /// The default and the current pool of a location, made when first asked for.
     fn pools_at(&mut self, location: CUmemLocation, kind: CUmemAllocationType) -> Result<(u32, u32), CUresult> {
         self.pools_supported()?;
         let on_device = location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-        let pinned = kind == CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-        if on_device {
-            let ordinal = self.ordinal(location.id)?;
-            if pinned {
-                let device = self.device(ordinal)?;
-                return Ok((device.default_pool, device.current_pool));
-            }
+        if on_device && kind == PINNED {
+            let device = self.device(self.ordinal(location.id)?)?;
+            return Ok((device.default_pool, device.current_pool));
         }
-        let host = matches!(
-            location.type_,
-            CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA
-        );
-        let managed = kind == CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED;
-        if !(on_device || host) || !(pinned || managed) {
-            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-        }
+        self.admit_location(location, kind)?;
+        let location = plain(location);
         let key = (location.type_.0, location.id, kind.0);
         if let Some(pools) = self.locations.get(&key) {
             return Ok(*pools);
@@ -68,11 +94,23 @@ impl State {
         kind: CUmemAllocationType,
     ) -> Result<u32, CUresult> {
         let (number, found) = self.pool(pool)?;
+        let location = plain(location);
         let fits =
             |pool: &Pool| pool.location == location && pool.kind == kind && !matches!(pool.owner, Owner::Imported(_));
         if fits(found) { Ok(number) } else { Err(CUresult::CUDA_ERROR_INVALID_VALUE) }
     }
 }
+
+/// The location with no number where none is looked at.
+pub(crate) const fn plain(location: CUmemLocation) -> CUmemLocation {
+    match location.type_ {
+        CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA => location,
+        type_ => CUmemLocation { type_, id: 0 },
+    }
+}
+
+/// How many NUMA nodes the host has.
+const NUMA_NODES: i32 = 2;
 
 const PINNED: CUmemAllocationType = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
 
@@ -124,7 +162,7 @@ pub(crate) fn set_current_at(
     kind: CUmemAllocationType,
     pool: CUmemoryPool,
 ) -> Answer {
-    let location = location.get()?;
+    let location = plain(location.get()?);
     state.pools_at(location, kind)?;
     let number = state.current_candidate(pool, location, kind)?;
     state.unsafe_in_capture()?;

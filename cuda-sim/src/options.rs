@@ -1,6 +1,6 @@
 //! How a simulated driver is to be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_sys::CUdevice_attribute;
 
@@ -26,6 +26,7 @@ pub struct Builder {
     pub(crate) check_order: bool,
     pub(crate) name: String,
     pub(crate) attributes: BTreeMap<u32, i32>,
+    pub(crate) unknown: BTreeSet<u32>,
 }
 
 impl Default for Builder {
@@ -49,6 +50,7 @@ impl Builder {
             check_order: true,
             name: String::new(),
             attributes: BTreeMap::new(),
+            unknown: BTreeSet::new(),
         }
     }
 
@@ -119,6 +121,12 @@ impl Builder {
     /// What the devices answer for an attribute, instead of the default.
     pub fn attribute(mut self, attribute: CUdevice_attribute, value: i32) -> Self {
         self.attributes.insert(attribute.0, value);
+        self
+    }
+
+    /// Makes the driver one that does not know an attribute: it answers `CUDA_ERROR_INVALID_VALUE`.
+    pub fn unknown_attribute(mut self, attribute: CUdevice_attribute) -> Self {
+        self.unknown.insert(attribute.0);
         self
     }
 

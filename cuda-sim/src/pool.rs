@@ -6,11 +6,13 @@ use cuda_sys::*;
 
 use crate::{
     args::{In, Out},
+    attributes,
     checker::{Misuse, Operation},
     handle::Kind,
     history::History,
+    location::plain,
     memory::{Allocation, Home, HostBlock},
-    pool_space::{Space, Taker},
+    pool_space::{HostSpace, Space, Taker},
     state::{Answer, State},
     work::{QueueId, Work},
 };
@@ -22,13 +24,14 @@ pub(crate) struct Pool {
     pub(crate) kind: CUmemAllocationType,
     pub(crate) location: CUmemLocation,
     pub(crate) handle_types: u32,
+    pub(crate) hw_decompress: bool,
     max: Option<u64>,
     /// The device whose memory it is, or that its managed memory is at home on.
     pub(crate) device: usize,
     /// Address space and mapped memory; none if the memory is the host's.
     pub(crate) space: Option<Space>,
-    /// What a pool of host memory reserves.
-    host_reserved: (u64, u64),
+    /// What it holds if the memory is the host's.
+    pub(crate) host: HostSpace,
     pub(crate) used: u64,
     pub(crate) used_high: u64,
     pub(crate) threshold: u64,
@@ -68,7 +71,9 @@ impl Pool {
 
     /// Bytes reserved, and the most there were.
     pub(crate) fn reserved(&self) -> (u64, u64) {
-        self.space.as_ref().map_or(self.host_reserved, |space| (space.reserved, space.reserved_high))
+        self.space
+            .as_ref()
+            .map_or((self.host.reserved, self.host.reserved_high), |space| (space.reserved, space.reserved_high))
     }
 
     /// Whether work on a device may use the memory.
@@ -80,10 +85,18 @@ impl Pool {
             || self.access.get(&device).is_some_and(|flags| *flags != CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_NONE)
     }
 
+    /// The most it can hold, as made; 0 is no maximum.
+    pub(crate) fn max_size(&self) -> u64 {
+        match (self.max, &self.space) {
+            (Some(_), Some(space)) => space.limit,
+            (max, _) => max.unwrap_or(0),
+        }
+    }
+
     pub(crate) fn reset_reserved_high(&mut self) {
         match &mut self.space {
             Some(space) => space.reserved_high = space.reserved,
-            None => self.host_reserved.1 = self.host_reserved.0,
+            None => self.host.reserved_high = self.host.reserved,
         }
     }
 }
@@ -116,10 +129,11 @@ impl State {
             kind,
             location,
             handle_types,
+            hw_decompress: false,
             max,
             device: if on_device { usize::try_from(location.id).unwrap_or(0) } else { 0 },
             space: in_device_memory.then(|| Space::new(&mut self.addresses, max, memory)),
-            host_reserved: (0, 0),
+            host: HostSpace::default(),
             used: 0,
             used_high: 0,
             threshold: 0,
@@ -221,17 +235,17 @@ impl State {
     }
 
     /// Takes host memory for an allocation of a pool that has no device memory.
-    fn take_host(&mut self, pool: u32, bytes: u64) -> Result<HostBlock, CUresult> {
-        let Some(found) = self.pools.get_mut(pool) else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
+    fn take_host(&mut self, pool: u32, bytes: u64, queue: QueueId) -> Result<HostBlock, CUresult> {
         let span = Space::span(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
+        self.catch_up(queue);
+        let Some(found) = self.pools.get_mut(pool) else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
         let limit = found.max.unwrap_or(self.options.device_memory);
-        if span > limit.saturating_sub(found.host_reserved.0) {
+        let past = Some(queue).filter(|_| found.reuse[0]).and_then(|queue| self.queues.get(queue));
+        let taker = Taker { queue: Some(queue), past: past.map(|queue| &queue.past) };
+        if !found.host.take(span, taker, &self.queues, limit) {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
-        let block = HostBlock::new(span).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-        found.host_reserved.0 += span;
-        found.host_reserved.1 = found.host_reserved.1.max(found.host_reserved.0);
-        Ok(block)
+        HostBlock::new(span).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)
     }
 
     fn allocate_in_order(&mut self, pool: u32, bytes: u64, queue: QueueId) -> Result<u64, CUresult> {
@@ -243,7 +257,7 @@ impl State {
             let (address, span) = self.take_from(pool, bytes, Some(queue))?;
             self.add_allocation(pool, Home::Pool(pool), address, bytes, span, made)
         } else {
-            let block = self.take_host(pool, bytes)?;
+            let block = self.take_host(pool, bytes, queue)?;
             let address = block.expose();
             let span = Space::span(bytes).unwrap_or(bytes);
             let number = self.add_allocation(pool, Home::Pool(pool), address, bytes, span, made);
@@ -275,13 +289,6 @@ impl State {
         }
     }
 
-    /// Host memory of a pool has been given back.
-    pub(crate) fn pool_lost_host_memory(&mut self, number: u32, span: u64) {
-        if let Some(pool) = self.pools.get_mut(number) {
-            pool.host_reserved.0 = pool.host_reserved.0.saturating_sub(span);
-        }
-    }
-
     /// Removes a destroyed pool once nothing of it is left.
     fn end_pool(&mut self, number: u32) {
         let Some(pool) = self.pools.get_mut(number) else { return };
@@ -301,6 +308,7 @@ impl State {
     /// Pools that hold more than their threshold give back what is idle: what every synchronisation does.
     pub(crate) fn give_back(&mut self) {
         for (_, pool) in self.pools.iter_mut() {
+            pool.host.shrink(pool.threshold, &self.queues);
             if let Some(space) = &mut pool.space
                 && space.reserved > pool.threshold
             {
@@ -319,7 +327,7 @@ impl State {
             if let Some(space) = &mut pool.space {
                 space.clear();
             }
-            (pool.used, pool.live, pool.host_reserved.0) = (0, 0, 0);
+            (pool.used, pool.live, pool.host) = (0, 0, HostSpace::default());
             if pool.destroyed {
                 ended.push(number);
             }
@@ -333,35 +341,52 @@ impl State {
     }
 }
 
+impl State {
+    /// Refuses what does not go together, or what the device or the driver lacks.
+    fn admit_properties(&self, props: &CUmemPoolProps_v1) -> Answer {
+        let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
+        let types = props.handleTypes.0;
+        let known = if self.options.driver_version < 12_030 { 1 } else { 9 };
+        if types & !known != 0 || props.usage & !2 != 0 {
+            return Err(invalid);
+        }
+        let managed = props.allocType == CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED;
+        let on_host = props.location.type_ == CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST;
+        if types != 0 && (managed || on_host) || managed && (props.maxSize != 0 || props.usage != 0) {
+            return Err(invalid);
+        }
+        // An attribute that the driver is too old to have denies nothing.
+        let says = |attribute| attributes::value(&self.options, 0, attribute).map(i32::cast_unsigned);
+        let supported = says(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES).unwrap_or(known);
+        let decompresses = says(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEM_DECOMPRESS_ALGORITHM_MASK) != Some(0);
+        if types & !supported != 0 || props.usage != 0 && !decompresses {
+            return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+        }
+        Ok(())
+    }
+}
+
 pub(crate) fn create(state: &mut State, pool: Out<CUmemoryPool>, props: In<CUmemPoolProps_v1>) -> Answer {
     pool.required()?;
     let props = props.get()?;
     state.pools_supported()?;
-    let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
-    if props.reserved.iter().any(|byte| *byte != 0) {
+    let version = state.options.driver_version;
+    // What later versions gave a meaning was reserved before.
+    let reserved = props.maxSize != 0 && version < 12_020 || props.usage != 0 && version < 12_060;
+    if reserved || props.reserved.iter().any(|byte| *byte != 0) {
         state.found(Misuse::ReservedBytes, 0, 0, None);
-        return Err(invalid);
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    let kinds =
-        CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED.0..=CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED.0;
-    let newer = state.options.driver_version >= 13000;
-    match props.location.type_ {
-        CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE => {
-            state.ordinal(props.location.id)?;
-        }
-        CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST | CUmemLocationType::CU_MEM_LOCATION_TYPE_HOST_NUMA
-            if state.options.driver_version >= 12_020 => {}
-        _ => return Err(invalid),
-    }
-    let managed = props.allocType == CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED;
-    if !kinds.contains(&props.allocType.0) || props.handleTypes.0 & !9 != 0 || managed && !newer {
-        return Err(invalid);
-    }
+    state.admit_location(props.location, props.allocType)?;
+    state.admit_properties(&props)?;
     let max = (props.maxSize != 0).then_some(props.maxSize as u64);
     if max.is_some_and(|max| max > state.options.device_memory.saturating_mul(2)) {
         return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     }
-    let number = state.add_pool(Owner::User, props.allocType, props.location, props.handleTypes.0, max);
+    let number = state.add_pool(Owner::User, props.allocType, plain(props.location), props.handleTypes.0, max);
+    if let Some(pool) = state.pools.get_mut(number) {
+        pool.hw_decompress = props.usage != 0;
+    }
     pool.set(state.handle(Kind::Pool, number))
 }
 

@@ -16,9 +16,13 @@ pub(crate) fn get(state: &mut State, pool: CUmemoryPool, attribute: Attribute, v
     value.required()?;
     state.pool(pool)?;
     state.unsafe_in_capture()?;
+    let newer = state.options.driver_version >= 13_020;
     let (_, pool) = state.pool(pool)?;
     if let Some(flag) = reuse_flag(pool, attribute) {
         return value.cast::<i32>().set(i32::from(*flag));
+    }
+    if newer && let Some(word) = word(pool, attribute) {
+        return value.cast::<u32>().set(word);
     }
     let (reserved, reserved_high) = pool.reserved();
     value.cast::<cuuint64_t>().set(match attribute {
@@ -27,7 +31,20 @@ pub(crate) fn get(state: &mut State, pool: CUmemoryPool, attribute: Attribute, v
         Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH => reserved_high,
         Attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT => pool.used,
         Attribute::CU_MEMPOOL_ATTR_USED_MEM_HIGH => pool.used_high,
+        Attribute::CU_MEMPOOL_ATTR_MAX_POOL_SIZE if newer => pool.max_size(),
         _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    })
+}
+
+/// The attributes of 32 bits that tell how a pool was made.
+fn word(pool: &Pool, attribute: Attribute) -> Option<u32> {
+    Some(match attribute {
+        Attribute::CU_MEMPOOL_ATTR_ALLOCATION_TYPE => pool.kind.0,
+        Attribute::CU_MEMPOOL_ATTR_EXPORT_HANDLE_TYPES => pool.handle_types,
+        Attribute::CU_MEMPOOL_ATTR_LOCATION_ID => pool.location.id.cast_unsigned(),
+        Attribute::CU_MEMPOOL_ATTR_LOCATION_TYPE => pool.location.type_.0,
+        Attribute::CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED => pool.hw_decompress.into(),
+        _ => return None,
     })
 }
 
@@ -45,6 +62,9 @@ pub(crate) fn set(state: &mut State, pool: CUmemoryPool, attribute: Attribute, v
     value.required()?;
     state.pool(pool)?;
     state.unsafe_in_capture()?;
+    if state.ignoring {
+        return Ok(());
+    }
     let (_, pool) = state.pool(pool)?;
     if let Some(flag) = reuse_flag(pool, attribute) {
         *flag = value.cast::<i32>().get()? != 0;
@@ -70,9 +90,9 @@ pub(crate) fn trim(state: &mut State, pool: CUmemoryPool, keep: usize) -> Answer
 impl State {
     /// Gives back what is idle in a pool, down to `keep` bytes.
     pub(crate) fn trim_pool(&mut self, number: u32, keep: u64) {
-        if let Some(pool) = self.pools.get_mut(number)
-            && let Some(space) = &mut pool.space
-        {
+        let Some(pool) = self.pools.get_mut(number) else { return };
+        pool.host.shrink(keep, &self.queues);
+        if let Some(space) = &mut pool.space {
             let unmapped = space.shrink(keep, &self.queues);
             if let Some(device) = self.devices.get_mut(pool.device) {
                 device.reserved = device.reserved.saturating_sub(unmapped);

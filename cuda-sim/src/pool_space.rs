@@ -60,7 +60,7 @@ pub(crate) struct Space {
     pub(crate) bytes: u64,
     unit: u64,
     /// What may be mapped at most.
-    limit: u64,
+    pub(crate) limit: u64,
     mapped: BTreeSet<u64>,
     free: BTreeMap<u64, Block>,
     pub(crate) reserved: u64,
@@ -287,5 +287,55 @@ impl Space {
     /// The bytes that an allocation of that many takes; `None` if no device has as many.
     pub(crate) const fn span(bytes: u64) -> Option<u64> {
         if bytes > 1 << 45 { None } else { Some(bytes.next_multiple_of(STEP)) }
+    }
+}
+
+/// What a pool of host memory holds. Where it lies is not modelled: each allocation has a block of its own.
+#[derive(Debug, Default)]
+pub(crate) struct HostSpace {
+    pub(crate) reserved: u64,
+    pub(crate) reserved_high: u64,
+    free: Vec<Block>,
+}
+
+impl HostSpace {
+    /// Takes `span` bytes: what is free and usable at once, and for the rest as much more as the limit allows.
+    pub(crate) fn take(&mut self, span: u64, taker: Taker<'_>, queues: &Queues, limit: u64) -> bool {
+        let usable: u64 = self.free.iter().filter(|block| block.usable(taker, queues)).map(|block| block.bytes).sum();
+        let more = span.saturating_sub(usable);
+        if more > limit.saturating_sub(self.reserved) {
+            return false;
+        }
+        let mut left = span - more;
+        self.free.retain_mut(|block| {
+            if block.usable(taker, queues) {
+                let taken = left.min(block.bytes);
+                block.bytes -= taken;
+                left -= taken;
+            }
+            block.bytes > 0
+        });
+        self.reserved += more;
+        self.reserved_high = self.reserved_high.max(self.reserved);
+        true
+    }
+
+    /// Takes back what was taken: free once the point is reached, or now.
+    pub(crate) fn give(&mut self, bytes: u64, after: Option<Point>) {
+        self.free.push(Block { bytes, after });
+    }
+
+    /// Gives back to the system what is idle, as long as `keep` bytes stay.
+    pub(crate) fn shrink(&mut self, keep: u64, queues: &Queues) {
+        let mut excess = self.reserved.saturating_sub(keep);
+        self.free.retain_mut(|block| {
+            if block.idle(queues) {
+                let given = excess.min(block.bytes);
+                block.bytes -= given;
+                excess -= given;
+                self.reserved -= given;
+            }
+            block.bytes > 0
+        });
     }
 }

@@ -142,8 +142,8 @@ impl Simulator {
     /// can show that it would notice if the call were not made.
     ///
     /// A wait, a synchronisation or the recording of an event then has no effect, a query is answered as if all were
-    /// done, and a stream-ordered allocation or free takes place outside its stream's order. Other entry points do what
-    /// they always do.
+    /// done, and a stream-ordered allocation or free takes place outside its stream's order. An attribute of a pool that is
+    /// set stays as it is. Other entry points do what they always do.
     pub fn ignore(&self, symbol: Symbol, nth: u64) {
         self.state().faults.add(Which::After(symbol, nth), Fault::Ignore);
     }

@@ -102,6 +102,7 @@ pub(crate) const fn result_name(code: core::ffi::c_uint) -> Option<&'static str>
         914 => "CUDA_ERROR_INVALID_RESOURCE_TYPE",
         915 => "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION",
         916 => "CUDA_ERROR_KEY_ROTATION",
+        917 => "CUDA_ERROR_STREAM_DETACHED",
         999 => "CUDA_ERROR_UNKNOWN",
         _ => return None,
     })

@@ -8,7 +8,7 @@ use core::ffi::c_int;
 use cuda_sys::CUmemPool_attribute;
 
 use super::MemPool;
-use crate::{Result, raw};
+use crate::{Error, Result, raw};
 
 /// What a pool's memory is doing, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,11 +81,15 @@ impl MemPool {
     /// default pool and other borrowed ones belong to others too.
     ///
     /// # Errors
-    /// Whatever the driver answers.
+    /// [`Error::AttributeNotKept`] if the driver took the value and has another; else whatever the driver answers.
     #[doc(alias = "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD")]
     #[doc(alias = "cuMemPoolSetAttribute")]
     pub fn set_release_threshold(&mut self, bytes: u64) -> Result<()> {
-        self.relaxed(|| self.set_bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, bytes))
+        let attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        self.relaxed(|| {
+            self.set_bytes(attribute, bytes)?;
+            kept(attribute, bytes, self.bytes(attribute)?)
+        })
     }
 
     /// Gives memory that is free back to the system until the pool holds no more than `keep` bytes, or all the rest is
@@ -106,7 +110,7 @@ impl MemPool {
         })
     }
 
-    fn relaxed<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
+    pub(super) fn relaxed<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<R> {
         raw::stream::relaxed(self.driver().functions(), work)
     }
 
@@ -121,21 +125,31 @@ impl MemPool {
     }
 
     fn flag(&self, attribute: CUmemPool_attribute) -> Result<bool> {
-        self.relaxed(|| {
-            // SAFETY: the pool is borrowed, hence live; callers pass the reuse policies, which are `int`.
-            let value: c_int =
-                unsafe { raw::mem_pool::mem_pool_get_attribute(self.driver().functions(), self.as_raw(), attribute)? };
-            Ok(value != 0)
-        })
+        self.relaxed(|| self.read_flag(attribute))
+    }
+
+    fn read_flag(&self, attribute: CUmemPool_attribute) -> Result<bool> {
+        // SAFETY: the pool is borrowed, hence live; callers pass the reuse policies, which are `int`.
+        let value: c_int =
+            unsafe { raw::mem_pool::mem_pool_get_attribute(self.driver().functions(), self.as_raw(), attribute)? };
+        Ok(value != 0)
     }
 
     fn set_flag(&self, attribute: CUmemPool_attribute, on: bool) -> Result<()> {
         self.relaxed(|| {
             let value = c_int::from(on);
-            // SAFETY: as in `flag`.
-            unsafe { raw::mem_pool::mem_pool_set_attribute(self.driver().functions(), self.as_raw(), attribute, value) }
+            // SAFETY: as in `read_flag`.
+            unsafe {
+                raw::mem_pool::mem_pool_set_attribute(self.driver().functions(), self.as_raw(), attribute, value)?
+            };
+            kept(attribute, on.into(), self.read_flag(attribute)?.into())
         })
     }
+}
+
+/// Fails where a driver took a value and kept another.
+fn kept(attribute: CUmemPool_attribute, set: u64, read: u64) -> Result<()> {
+    if set == read { Ok(()) } else { Err(Error::AttributeNotKept { attribute, set, read }) }
 }
 
 /// The policies by which freed memory may be reused on another stream than that of its free.
@@ -155,7 +169,7 @@ macro_rules! reuse_policies {
             #[doc = concat!("Sets [`", stringify!($name), "`](Self::", stringify!($name), ").")]
             ///
             /// # Errors
-            /// Whatever the driver answers.
+            /// [`Error::AttributeNotKept`] if the driver took the value and has another; else whatever it answers.
             ///
             #[doc = concat!("The driver calls it `", stringify!($attribute), "`.")]
             pub fn $set(&mut self, on: bool) -> Result<()> {
@@ -170,7 +184,7 @@ reuse_policies! {
     reuse_follow_event_dependencies, set_reuse_follow_event_dependencies:
         CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES;
     /// Whether memory may be reused once its free happens to be done, although nothing orders the streams. On by
-    /// default; makes the addresses that allocations get depend on timing.
+    /// default, but in pools that are made here on drivers before CUDA 11.5; makes the addresses that allocations get depend on timing.
     reuse_allow_opportunistic, set_reuse_allow_opportunistic: CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC;
     /// Whether the driver may make a stream wait for another in order to reuse memory. On by default.
     reuse_allow_internal_dependencies, set_reuse_allow_internal_dependencies:

@@ -1,25 +1,29 @@
 //! Memory pools: where buffers come from, and how much memory stays there between them.
 
 mod attribute;
+mod create;
+mod location;
+mod made;
 mod out_of_memory;
+mod prime;
+mod properties;
 
 use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::Deref};
 
 use bytemuck::Pod;
-use cuda_sys::{
-    CUdeviceptr_v2, CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation, CUmemLocationType,
-    CUmemPoolProps_v1, CUmemoryPool,
-};
+use cuda_sys::{CUdeviceptr_v2, CUmemoryPool};
 
 pub use attribute::{MemPoolUsage, Trimmed};
+pub use location::{MemHandleTypes, MemKind, MemLocation};
 pub use out_of_memory::{OutOfMemory, Rescue};
+pub use properties::MemPoolProperties;
 
 use crate::{
     Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, gate, raw, release,
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// A memory pool of our own, on one device.
+/// A memory pool of our own: in one device's memory, or [elsewhere](MemPoolProperties) and for one device's use.
 ///
 /// It keeps its memory: unless told otherwise the release threshold is `u64::MAX`, so that an allocation finds what an
 /// earlier one left, and a synchronisation gives nothing back. (The driver's default is 0, which makes every
@@ -35,7 +39,7 @@ use crate::{
 /// # let device = driver.device(0)?;
 /// # let context = device.primary_context()?;
 /// let stream = Stream::new(&context)?;
-/// let pool = MemPool::with_properties(&device, &MemPoolProperties { max_size: 64 << 20, ..Default::default() })?;
+/// let pool = MemPool::with_properties(&device, &MemPoolProperties::new().max_size(64 << 20))?;
 /// let buffer = pool.alloc::<u8, _>(1 << 20, &stream)?;
 /// assert_eq!(pool.usage()?.used, 1 << 20);
 /// drop(buffer);
@@ -50,8 +54,8 @@ use crate::{
 pub struct MemPool {
     raw: CUmemoryPool,
     device: Device,
-    /// `None` if somebody else made the pool.
-    limit: Option<usize>,
+    /// As asked for; `None` if somebody else made the pool.
+    made: Option<MemPoolProperties>,
     rescue: AtomicBool,
 }
 
@@ -59,23 +63,6 @@ pub struct MemPool {
 unsafe impl Send for MemPool {}
 // SAFETY: as above.
 unsafe impl Sync for MemPool {}
-
-/// How a pool is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemPoolProperties {
-    /// How many bytes the pool may keep when a stream, event or context is synchronised.
-    pub release_threshold: u64,
-    /// How many bytes the pool may hold at all; 0 is no limit. The driver rounds it up, and reserves as many
-    /// addresses: without a limit, twice the device's memory for each pool.
-    pub max_size: usize,
-}
-
-impl Default for MemPoolProperties {
-    /// Keeps all memory, without a limit.
-    fn default() -> Self {
-        Self { release_threshold: u64::MAX, max_size: 0 }
-    }
-}
 
 impl MemPool {
     /// Makes a pool in `device`'s memory, which keeps its memory.
@@ -87,34 +74,27 @@ impl MemPool {
         Self::with_properties(device, &MemPoolProperties::default())
     }
 
-    /// Makes a pool in `device`'s memory.
+    /// Makes a pool that is as `properties` say. Nothing is made that could not be used: the device and the driver are
+    /// asked first, and a pool that does not come out as it was wanted ends at once.
+    ///
+    /// On drivers before CUDA 11.5 [opportunistic reuse](Self::reuse_allow_opportunistic) is turned off: there it can
+    /// hand out memory that is still in use.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// [`Error::PoolsUnsupported`](crate::Error::PoolsUnsupported);
+    /// [`Error::PoolKindUnsupported`](crate::Error::PoolKindUnsupported) with the attribute of the device that says so;
+    /// [`Error::PropertyUnsupported`](crate::Error::PropertyUnsupported) if the driver is too old;
+    /// [`Error::PoolProperties`](crate::Error::PoolProperties) if the properties do not go together; or whatever the
+    /// driver answers.
     #[doc(alias = "cuMemPoolCreate")]
     #[doc(alias = "cudaMemPoolCreate")]
+    #[doc(alias = "cuMemPoolSetAccess")]
     pub fn with_properties(device: &Device, properties: &MemPoolProperties) -> Result<Self> {
-        device.ensure_memory_pools_supported()?;
-        let raw_properties = CUmemPoolProps_v1 {
-            allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-            handleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
-            location: CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device.as_raw() },
-            win32SecurityAttributes: core::ptr::null_mut(),
-            maxSize: properties.max_size,
-            usage: 0,
-            reserved: [0; 54],
-        };
-        let raw = raw::mem_pool::mem_pool_create(device.driver().functions(), &raw_properties)?;
-        // SAFETY: the pool was just made, and nobody else has it.
-        let mut pool = unsafe { Self::from_raw(*device, raw) };
-        pool.limit = Some(properties.max_size);
-        if properties.release_threshold != 0 {
-            pool.set_release_threshold(properties.release_threshold)?;
-        }
-        Ok(pool)
+        Self::create(*device, properties)
     }
 
-    /// The device's default pool, which belongs to the whole process: it can be used, but never destroyed.
+    /// The device's default pool, which belongs to the whole process: it can be used, but never destroyed. It is left as
+    /// it is, also where [pools of our own](Self::with_properties) are made otherwise.
     ///
     /// # Errors
     /// [`Error::PoolsUnsupported`](crate::Error::PoolsUnsupported), or whatever the driver answers.
@@ -155,16 +135,17 @@ impl MemPool {
         ManuallyDrop::new(self).raw
     }
 
-    /// Takes over the pool `raw` of `device`.
+    /// Takes over the pool `raw` of `device`: in its memory, or elsewhere and for its use. What can be asked about how
+    /// it was made, the driver must be asked.
     ///
     /// # Safety
-    /// `raw` must be a live pool on `device`, not the default one, and the caller must own it.
+    /// `raw` must be a live pool of `device`'s driver, not a default one, and the caller must own it.
     #[must_use]
     pub const unsafe fn from_raw(device: Device, raw: CUmemoryPool) -> Self {
-        Self { raw, device, limit: None, rescue: AtomicBool::new(true) }
+        Self { raw, device, made: None, rescue: AtomicBool::new(true) }
     }
 
-    /// The pool's device.
+    /// The pool's device: whose memory it is, or who uses it.
     #[must_use]
     #[inline]
     pub const fn device(&self) -> Device {
@@ -267,6 +248,7 @@ impl fmt::Debug for MemPool {
         f.debug_struct("MemPool")
             .field("raw", &self.raw)
             .field("device", &self.device.as_raw())
+            .field("made", &self.made)
             .field("rescue", &self.rescue.load(Ordering::Relaxed))
             .finish()
     }
@@ -279,10 +261,10 @@ pub struct MemPoolRef<'a> {
 }
 
 impl MemPoolRef<'_> {
-    /// Borrows the pool `raw` of `device`.
+    /// Borrows the pool `raw` of `device`: in its memory, or elsewhere and for its use.
     ///
     /// # Safety
-    /// `raw` must be a pool on `device`, and live for all of `'a`.
+    /// `raw` must be a pool of `device`'s driver, and live for all of `'a`.
     #[must_use]
     pub unsafe fn borrow_raw(device: Device, raw: CUmemoryPool) -> Self {
         // SAFETY: the value is never dropped, so it owns nothing.

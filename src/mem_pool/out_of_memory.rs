@@ -86,7 +86,7 @@ impl MemPool {
         }
         Err(Error::OutOfMemory(Box::new(OutOfMemory {
             requested: bytes,
-            limit: self.limit,
+            limit: self.made.map(|made| made.max_size),
             usage: self.usage().ok(),
             device: if rescue == Rescue::Capturing { None } else { home.context().memory_info().ok() },
             rescue,

@@ -1,6 +1,9 @@
 //! Memory pools.
 
-use cuda_sys::{CUdevice, CUmemPool_attribute, CUmemPoolProps_v1, CUmemoryPool, Functions};
+use cuda_sys::{
+    CUdevice, CUmemAccessDesc_v1, CUmemAllocationType, CUmemLocation, CUmemPool_attribute, CUmemPoolProps_v1,
+    CUmemoryPool, Functions,
+};
 
 use super::{call, out, stream::relaxed};
 use crate::Result;
@@ -52,4 +55,38 @@ pub(crate) fn device_get_default_mem_pool(functions: &Functions, device: CUdevic
 pub(crate) fn device_get_mem_pool(functions: &Functions, device: CUdevice) -> Result<CUmemoryPool> {
     // SAFETY: the driver writes the handle when it answers success.
     unsafe { out(|pool| call!(functions, cuDeviceGetMemPool?(pool, device))) }
+}
+
+/// All or nothing, in the relaxed capture mode.
+///
+/// # Safety
+/// `pool` must be live.
+pub(crate) unsafe fn mem_pool_set_access(
+    functions: &Functions,
+    pool: CUmemoryPool,
+    grants: &[CUmemAccessDesc_v1],
+) -> Result<()> {
+    relaxed(functions, || call!(functions, cuMemPoolSetAccess?(pool, grants.as_ptr(), grants.len())))
+}
+
+/// In the relaxed capture mode, since the driver may make the pool now.
+pub(crate) fn mem_get_default_mem_pool(
+    functions: &Functions,
+    mut location: CUmemLocation,
+    kind: CUmemAllocationType,
+) -> Result<CUmemoryPool> {
+    let location = &raw mut location;
+    // SAFETY: the driver writes the handle when it answers success.
+    relaxed(functions, || unsafe { out(|pool| call!(functions, cuMemGetDefaultMemPool?(pool, location, kind))) })
+}
+
+/// As [`mem_get_default_mem_pool`].
+pub(crate) fn mem_get_mem_pool(
+    functions: &Functions,
+    mut location: CUmemLocation,
+    kind: CUmemAllocationType,
+) -> Result<CUmemoryPool> {
+    let location = &raw mut location;
+    // SAFETY: the driver writes the handle when it answers success.
+    relaxed(functions, || unsafe { out(|pool| call!(functions, cuMemGetMemPool?(pool, location, kind))) })
 }

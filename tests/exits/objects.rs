@@ -52,7 +52,7 @@ fn leaked<T>(value: T) -> &'static mut T {
 pub(crate) fn make(kind: &str) -> Object {
     let device = driver().0.device(0).unwrap();
     let context = device.primary_context().unwrap();
-    let properties = MemPoolProperties { max_size: 64 << 20, ..MemPoolProperties::default() };
+    let properties = MemPoolProperties::new().max_size(64 << 20);
     let pool = MemPool::with_properties(&device, &properties).unwrap();
     let (stream, other) = (Stream::new(&context).unwrap(), Stream::new(&context).unwrap());
     match kind {

@@ -99,7 +99,7 @@ pub(crate) fn calls_of(scenario: &Scenario) -> Vec<Symbol> {
 }
 
 fn run(scenario: &Scenario, seed: u64, unwinds: bool, fault: Option<Fault>) -> Outcome {
-    let simulator = Simulator::builder().seed(seed).devices(2).build();
+    let simulator = Simulator::builder().driver_version(13020).seed(seed).devices(2).build();
     simulator.register_kernel("add_one", &[8, 4], |kernel| {
         let (address, len) = (kernel.parameter_u64(0), kernel.parameter_u64(1));
         for at in 0..len {
@@ -223,6 +223,7 @@ fn is_of(error: &Error, scenario: &Scenario, code: u32, whole: &Outcome) -> bool
         Error::NotReady => code == 600,
         Error::NotRecorded => code == 400 || whole.errors.contains(error),
         Error::HostMemory { .. } => code == 2,
+        Error::AttributeUnsupported(_) => code == 1,
         Error::OutOfMemory(_) => code == 2 || scenario.rescues,
         // What is said of memory once something has failed.
         Error::OrderLost | Error::LoanForgotten => true,

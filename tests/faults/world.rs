@@ -88,7 +88,7 @@ impl Base {
 }
 
 pub(crate) fn limited(device: Device) -> Result<MemPool> {
-    MemPool::with_properties(&device, &MemPoolProperties { max_size: POOL_SIZE, ..MemPoolProperties::default() })
+    MemPool::with_properties(&device, &MemPoolProperties::new().max_size(POOL_SIZE))
 }
 
 /// What a scenario tells about itself.

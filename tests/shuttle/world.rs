@@ -270,7 +270,7 @@ impl World {
         Self {
             simulator,
             context: device.primary_context().unwrap(),
-            pool: MemPool::with_properties(&device, &MemPoolProperties { max_size, ..Default::default() }).unwrap(),
+            pool: MemPool::with_properties(&device, &MemPoolProperties::new().max_size(max_size)).unwrap(),
             kept: device.primary_context().unwrap(),
         }
     }

@@ -99,7 +99,6 @@ impl Fixture {
     }
 
     /// The simulated driver, if it is one.
-    #[cfg_attr(not(feature = "launch"), expect(dead_code, reason = "the simulated driver must be told of kernels"))]
     pub(crate) fn simulator(&self) -> Option<&Simulator> {
         self.simulator.as_ref()
     }
@@ -148,7 +147,7 @@ impl Fixture {
     }
 
     pub(crate) fn pool_with(&self, properties: MemPoolProperties) -> MemPool {
-        MemPool::with_properties(&self.device(), &MemPoolProperties { max_size: POOL_SIZE, ..properties }).unwrap()
+        MemPool::with_properties(&self.device(), &properties.max_size(POOL_SIZE)).unwrap()
     }
 
     /// Runs `work` and says which driver calls it made.

@@ -55,6 +55,10 @@ fn a1_without_one_optional_entry_only_its_operations_fail_and_name_it() {
             Symbol::cuEventElapsedTime => &["elapsed_ms_since"],
             Symbol::cuDeviceGetDefaultMemPool => &["default_of"],
             Symbol::cuDeviceGetMemPool => &["current_of"],
+            Symbol::cuMemGetDefaultMemPool => &["default_at"],
+            Symbol::cuMemGetMemPool => &["current_at"],
+            // A pool that the device could not use is not made.
+            Symbol::cuMemPoolSetAccess => &["a host pool"],
             // What could not be given back is not taken.
             Symbol::cuMemHostAlloc | Symbol::cuMemFreeHost => HOST_COPIES,
             Symbol::cuMemHostRegister | Symbol::cuMemHostUnregister => &["register"],
@@ -92,7 +96,7 @@ fn a1_without_the_question_whether_a_stream_is_captured_a_rescue_still_works() {
     let device = driver.device(0).unwrap();
     let stream = cupool::Stream::new(&device.primary_context().unwrap()).unwrap();
     assert_eq!(stream.is_capturing(), Ok(false));
-    let properties = cupool::MemPoolProperties { max_size: 32 << 20, ..cupool::MemPoolProperties::default() };
+    let properties = cupool::MemPoolProperties::new().max_size(32 << 20);
     let pool = cupool::MemPool::with_properties(&device, &properties).unwrap();
     let Err(Error::OutOfMemory(details)) = pool.alloc::<u8, _>(1 << 30, &stream) else { panic!("it cannot fit") };
     assert_eq!(details.rescue, cupool::Rescue::Tried);

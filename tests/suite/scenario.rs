@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cupool::{
-    Buffer, Context, Device, Driver, Error, Event, MemPool, MemPoolProperties, PinnedBuffer, Registered, Result,
-    Stream, StreamOptions, StreamRef, TimedEvent,
+    Buffer, Context, Device, Driver, Error, Event, MemKind, MemLocation, MemPool, MemPoolProperties, PinnedBuffer,
+    Registered, Result, Stream, StreamOptions, StreamRef, TimedEvent,
 };
 
 use crate::fixture::POOL_SIZE;
@@ -71,15 +71,27 @@ fn contexts(context: &Context, failures: &mut Failures) {
     failures.keep("with_current", context.with_current(|| Ok(())));
 }
 
+/// A limit where the driver has any.
 fn capped(device: Device) -> Result<MemPool> {
-    MemPool::with_properties(&device, &MemPoolProperties { max_size: POOL_SIZE, ..MemPoolProperties::default() })
+    let limits = device.driver().version().is_ok_and(|version| version >= 12020);
+    MemPool::with_properties(&device, &MemPoolProperties::new().max_size(if limits { POOL_SIZE } else { 0 }))
 }
 
 fn pools(device: Device, failures: &mut Failures) {
     failures.keep("default_of", MemPool::default_of(&device));
     // SAFETY: the pool is not used.
     failures.keep("current_of", unsafe { MemPool::current_of(&device) });
+    let host = MemPoolProperties::new().location(MemLocation::Host).max_size(POOL_SIZE);
+    failures.keep("a host pool", MemPool::with_properties(&device, &host));
+    failures.keep("default_at", MemPool::default_at(&device, MemLocation::Device, MemKind::Pinned));
+    // SAFETY: the pool is not used.
+    failures.keep("current_at", unsafe { MemPool::current_at(&device, MemLocation::Device, MemKind::Pinned) });
     let Some(mut pool) = failures.keep("MemPool", capped(device)) else { return };
+    failures.keep("location", pool.location());
+    failures.keep("kind", pool.kind());
+    failures.keep("max_size", pool.max_size());
+    failures.keep("handle_types", pool.handle_types());
+    failures.keep("hw_decompress", pool.hw_decompress());
     failures.keep("usage", pool.usage());
     failures.keep("reset_peaks", pool.reset_peaks());
     failures.keep("release_threshold", pool.release_threshold());

@@ -4,7 +4,8 @@ use std::{rc::Rc, sync::Arc};
 
 use cupool::{
     Buffer, Context, ContextRef, Device, DeviceSlice, DeviceSliceMut, Driver, DriverError, Error, Event, EventRef,
-    Loan, MemPool, MemPoolRef, PinnedBuffer, Registered, SharedLoan, Stream, StreamRef, TimedEvent,
+    Loan, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties, MemPoolRef, PinnedBuffer, Registered,
+    SharedLoan, Stream, StreamRef, TimedEvent,
 };
 
 const fn send<T: Send>() {}
@@ -32,6 +33,12 @@ const _: () = {
     send::<MemPool>();
     sync::<MemPool>();
     send::<MemPoolRef<'_>>();
+    copy::<MemPoolProperties>();
+    send::<MemPoolProperties>();
+    sync::<MemPoolProperties>();
+    copy::<MemLocation>();
+    copy::<MemKind>();
+    copy::<MemHandleTypes>();
     send::<Buffer<u8, &Stream>>();
     sync::<Buffer<u8, &Stream>>();
     send::<Buffer<u8, Arc<Stream>>>();

@@ -11,6 +11,7 @@ mod launches;
 mod loans;
 mod objects;
 mod pinned;
+mod pool_kinds;
 mod pools;
 mod threads;
 
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(objects::all());
     all.extend(pools::all());
     all.extend(beside_captures::all());
+    all.extend(pool_kinds::all());
     all.extend(buffers::all());
     all.extend(events::all());
     #[cfg(feature = "launch")]

@@ -11,6 +11,7 @@ mod exceptions;
 #[cfg(feature = "launch")]
 mod launches;
 mod page_locked;
+mod pool_kinds;
 
 use core::mem::forget;
 use std::{collections::BTreeSet, sync::Arc};
@@ -59,6 +60,7 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     streams(&mut table);
     events(&mut table);
     pools(&mut table, device);
+    pool_kinds::pool_kinds(&mut table, device);
     buffers(&mut table);
     views(&mut table);
     copies(&mut table);
@@ -129,7 +131,7 @@ fn drivers(table: &mut Table<'_>, driver: Driver) -> Device {
     }
     attributes! {
         memory_pools_supported mem_pool_supported_handle_types host_memory_pools_supported
-        host_numa_memory_pools_supported host_numa_id managed_memory concurrent_managed_access pageable_memory_access
+        host_numa_memory_pools_supported host_numa_multinode_ipc_supported mem_decompress_algorithms host_numa_id managed_memory concurrent_managed_access pageable_memory_access
         host_register_supported unified_addressing virtual_memory_management_supported fabric_handle_supported
         gpu_direct_rdma_supported ipc_event_supported integrated ecc_enabled kernel_execution_timeout concurrent_kernels
         stream_priorities_supported async_engine_count multiprocessor_count warp_size max_threads_per_block
@@ -245,30 +247,36 @@ fn events(table: &mut Table<'_>) {
 }
 
 fn pools(table: &mut Table<'_>, device: Device) {
-    let create = [cuDeviceGetAttribute, EXCHANGE, cuMemPoolCreate, EXCHANGE, EXCHANGE, cuMemPoolSetAttribute, EXCHANGE];
+    let create = [
+        &[cuDeviceGetAttribute, cuDriverGetVersion, EXCHANGE, cuMemPoolCreate, EXCHANGE][..],
+        &[EXCHANGE, cuMemPoolSetAttribute, cuMemPoolGetAttribute, EXCHANGE],
+    ]
+    .concat();
     drop(table.row("MemPool::new", &create, || MemPool::new(&device).unwrap()));
-    let properties = cupool::MemPoolProperties { release_threshold: 0, max_size: POOL_SIZE };
+    let properties = cupool::MemPoolProperties::new().release_threshold(0).max_size(POOL_SIZE);
     // The driver's own threshold is not set again.
     let with = || MemPool::with_properties(&device, &properties).unwrap();
-    let mut pool = table.row("MemPool::with_properties", &create[..4], with);
+    let mut pool = table.row("MemPool::with_properties", &create[..5], with);
     let default = [cuDeviceGetAttribute, cuDeviceGetDefaultMemPool];
     table.row("MemPool::default_of", &default, || MemPool::default_of(&device).map(drop).unwrap());
     let current = [cuDeviceGetAttribute, cuDeviceGetMemPool];
     // SAFETY: the pool is not used.
     table.row("MemPool::current_of", &current, || unsafe { MemPool::current_of(&device) }.map(drop).unwrap());
     let get = |times| [&[EXCHANGE][..], &[cuMemPoolGetAttribute].repeat(times), &[EXCHANGE]].concat();
-    let set = |times| [&[EXCHANGE][..], &[cuMemPoolSetAttribute].repeat(times), &[EXCHANGE]].concat();
+    // What was set is read back.
+    let set = [EXCHANGE, cuMemPoolSetAttribute, cuMemPoolGetAttribute, EXCHANGE];
+    let reset = [EXCHANGE, cuMemPoolSetAttribute, cuMemPoolSetAttribute, EXCHANGE];
     table.row("MemPool::usage", &get(4), || pool.usage().unwrap());
-    table.row("MemPool::reset_peaks", &set(2), || pool.reset_peaks().unwrap());
+    table.row("MemPool::reset_peaks", &reset, || pool.reset_peaks().unwrap());
     table.row("MemPool::release_threshold", &get(1), || pool.release_threshold().unwrap());
-    table.row("MemPool::set_release_threshold", &set(1), || pool.set_release_threshold(1).unwrap());
+    table.row("MemPool::set_release_threshold", &set, || pool.set_release_threshold(1).unwrap());
     let trim =
         [EXCHANGE, cuMemPoolGetAttribute, cuMemPoolTrimTo, cuMemPoolGetAttribute, cuMemPoolGetAttribute, EXCHANGE];
     table.row("MemPool::trim_to", &trim, || pool.trim_to(0).unwrap());
     macro_rules! policies {
         ($($get:ident $set:ident)*) => { $(
             table.row(concat!("MemPool::", stringify!($get)), &get(1), || pool.$get().unwrap());
-            table.row(concat!("MemPool::", stringify!($set)), &set(1), || pool.$set(true).unwrap());
+            table.row(concat!("MemPool::", stringify!($set)), &set, || pool.$set(true).unwrap());
         )* };
     }
     policies! {

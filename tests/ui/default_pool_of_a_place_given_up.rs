@@ -1,0 +1,11 @@
+//! A default pool belongs to the process wherever its memory lies, and nobody may destroy it.
+use cupool::{Device, MemKind, MemLocation, MemPool, Result};
+
+pub fn f(device: &Device) -> Result<()> {
+    let pool = MemPool::default_at(device, MemLocation::Host, MemKind::Managed)?;
+    #[cfg(misuse)]
+    let _raw = pool.into_raw(); //~ E0507
+    #[cfg(not(misuse))]
+    let _raw = pool.as_raw();
+    Ok(())
+}
