@@ -1,21 +1,30 @@
 //! Memory pools: where buffers come from, and how much memory stays there between them.
 
+mod access;
 mod attribute;
+mod current;
+mod default;
+mod limit;
 mod out_of_memory;
+mod trim;
 
 use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::Deref};
 
 use bytemuck::Pod;
 use cuda_sys::{
-    CUdeviceptr_v2, CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation, CUmemLocationType,
+    CUdevice, CUdeviceptr_v2, CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation, CUmemLocationType,
     CUmemPoolProps_v1, CUmemoryPool,
 };
 
-pub use attribute::{MemPoolUsage, Trimmed};
+pub use access::Access;
+pub use attribute::MemPoolUsage;
+pub use current::CurrentPool;
+pub use default::DefaultThreshold;
 pub use out_of_memory::{OutOfMemory, Rescue};
+pub use trim::Trimmed;
 
 use crate::{
-    Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, raw, release,
+    Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, gate, raw, release,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -53,6 +62,11 @@ pub struct MemPool {
     /// `None` if somebody else made the pool.
     limit: Option<usize>,
     rescue: AtomicBool,
+    soft_limit: limit::SoftLimit,
+    /// Devices that were granted access, to be taken back.
+    granted: Vec<CUdevice>,
+    /// It was made its device's current pool, and may be yet.
+    was_current: bool,
 }
 
 // SAFETY: a pool handle may be used from every thread, and the driver does its own locking.
@@ -108,6 +122,7 @@ impl MemPool {
         // SAFETY: the pool was just made, and nobody else has it.
         let mut pool = unsafe { Self::from_raw(*device, raw) };
         pool.limit = Some(properties.max_size);
+        pool.clear_inherited_access()?;
         if properties.release_threshold != 0 {
             pool.set_release_threshold(properties.release_threshold)?;
         }
@@ -151,7 +166,11 @@ impl MemPool {
 
     /// Gives up the pool.
     #[must_use = "the pool stays alive"]
-    pub fn into_raw(self) -> CUmemoryPool {
+    pub fn into_raw(mut self) -> CUmemoryPool {
+        self.end_as_current();
+        self.soft_limit.set(None);
+        // Whoever owns the pool now answers for what was granted.
+        drop(core::mem::take(&mut self.granted));
         ManuallyDrop::new(self).raw
     }
 
@@ -161,7 +180,15 @@ impl MemPool {
     /// `raw` must be a live pool on `device`, not the default one, and the caller must own it.
     #[must_use]
     pub const unsafe fn from_raw(device: Device, raw: CUmemoryPool) -> Self {
-        Self { raw, device, limit: None, rescue: AtomicBool::new(true) }
+        Self {
+            raw,
+            device,
+            limit: None,
+            rescue: AtomicBool::new(true),
+            soft_limit: limit::SoftLimit::new(),
+            granted: Vec::new(),
+            was_current: false,
+        }
     }
 
     /// The pool's device.
@@ -224,8 +251,9 @@ impl MemPool {
 
     #[inline(always)]
     fn allocate(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2> {
-        // What could not be freed there is not allocated there.
-        home.ensure_ordered()?;
+        if !gate::is_open() {
+            return self.allocate_guarded(bytes, home);
+        }
         self.driver().ensure_same(home.driver())?;
         match self.try_allocate(bytes, home) {
             Ok(address) => Ok(address),
@@ -236,13 +264,16 @@ impl MemPool {
     /// One driver call.
     #[inline(always)]
     fn try_allocate(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2, DriverError> {
-        // SAFETY: both are borrowed, hence live, and of one driver; `allocate` has asked the gate, by way of the stream.
+        // SAFETY: both are borrowed, hence live, and of one driver; the caller has asked the gate.
         unsafe { raw::memory::mem_alloc_from_pool_async(home.driver().functions(), bytes, self.raw, home.as_raw()) }
     }
 }
 
 impl Drop for MemPool {
     fn drop(&mut self) {
+        self.end_as_current();
+        self.soft_limit.set(None);
+        self.end_access();
         // SAFETY: the pool is owned and ends here; the driver keeps it until its last allocation is freed.
         release::report(unsafe { raw::mem_pool::mem_pool_destroy(self.driver().functions(), self.raw) });
     }
@@ -276,6 +307,13 @@ impl MemPoolRef<'_> {
         // Trimming it would take what others count on.
         pool.set_rescue(false);
         Self { pool, _owner: PhantomData }
+    }
+}
+
+impl Drop for MemPoolRef<'_> {
+    fn drop(&mut self) {
+        // It is this value's own, unlike all else.
+        self.pool.soft_limit.set(None);
     }
 }
 

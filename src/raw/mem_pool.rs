@@ -1,6 +1,9 @@
 //! Memory pools.
 
-use cuda_sys::{CUdevice, CUmemPool_attribute, CUmemPoolProps_v1, CUmemoryPool, Functions};
+use cuda_sys::{
+    CUdevice, CUmemAccess_flags, CUmemAccessDesc_v1, CUmemLocation, CUmemPool_attribute, CUmemPoolProps_v1, CUmemoryPool,
+    Functions,
+};
 
 use super::{call, out, stream::relaxed};
 use crate::Result;
@@ -52,4 +55,31 @@ pub(crate) fn device_get_default_mem_pool(functions: &Functions, device: CUdevic
 pub(crate) fn device_get_mem_pool(functions: &Functions, device: CUdevice) -> Result<CUmemoryPool> {
     // SAFETY: the driver writes the handle when it answers success.
     unsafe { out(|pool| call!(functions, cuDeviceGetMemPool?(pool, device))) }
+}
+
+/// # Safety
+/// `pool` must be a live pool on `device`. Once it is not, the device's default pool takes its place.
+pub(crate) unsafe fn device_set_mem_pool(functions: &Functions, device: CUdevice, pool: CUmemoryPool) -> Result<()> {
+    call!(functions, cuDeviceSetMemPool?(device, pool))
+}
+
+/// # Safety
+/// `pool` must be live.
+pub(crate) unsafe fn mem_pool_get_access(
+    functions: &Functions,
+    pool: CUmemoryPool,
+    mut location: CUmemLocation,
+) -> Result<CUmemAccess_flags> {
+    // SAFETY: the driver writes the flags when it answers success.
+    relaxed(functions, || unsafe { out(|flags| call!(functions, cuMemPoolGetAccess?(flags, pool, &raw mut location))) })
+}
+
+/// # Safety
+/// `pool` must be live, and no work of a device that loses access may use its memory from now on.
+pub(crate) unsafe fn mem_pool_set_access(
+    functions: &Functions,
+    pool: CUmemoryPool,
+    access: &CUmemAccessDesc_v1,
+) -> Result<()> {
+    relaxed(functions, || call!(functions, cuMemPoolSetAccess?(pool, access, 1)))
 }
