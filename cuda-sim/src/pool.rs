@@ -289,6 +289,9 @@ impl State {
             return;
         }
         let Some(pool) = self.pools.remove(number) else { return };
+        if self.options.stale_access && !pool.access.is_empty() {
+            self.stale_access.insert(number, pool.access);
+        }
         if let Some(mut space) = pool.space {
             let unmapped = space.clear();
             if let Some(device) = self.devices.get_mut(pool.device) {
@@ -362,6 +365,9 @@ pub(crate) fn create(state: &mut State, pool: Out<CUmemoryPool>, props: In<CUmem
         return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     }
     let number = state.add_pool(Owner::User, props.allocType, props.location, props.handleTypes.0, max);
+    if let (Some(stale), Some(pool)) = (state.stale_access.remove(&number), state.pools.get_mut(number)) {
+        pool.access = stale;
+    }
     pool.set(state.handle(Kind::Pool, number))
 }
 
