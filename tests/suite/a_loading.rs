@@ -19,8 +19,14 @@ fn a1_a_driver_as_old_as_cuda_11_3_lacks_only_what_is_newer() {
     let fixture = Fixture::with(Simulator::builder().driver_version(11030));
     assert_eq!(fixture.driver().version(), Ok(11030));
     let failures = scenario::everything(fixture.driver());
-    assert_eq!(failures, [("id", Error::Unsupported(Symbol::cuStreamGetId))]);
-    assert_eq!(failures[0].1.to_string(), "the driver lacks cuStreamGetId (introduced in CUDA 12.0)");
+    let expected = [
+        ("graph_memory_usage", Symbol::cuDeviceGetGraphMemAttribute),
+        ("reset_graph_memory_peaks", Symbol::cuDeviceSetGraphMemAttribute),
+        ("trim_graph_memory", Symbol::cuDeviceGetGraphMemAttribute),
+        ("id", Symbol::cuStreamGetId),
+    ];
+    assert_eq!(failures, expected.map(|(operation, symbol)| (operation, Error::Unsupported(symbol))));
+    assert_eq!(failures[3].1.to_string(), "the driver lacks cuStreamGetId (introduced in CUDA 12.0)");
 }
 
 #[test]

@@ -55,6 +55,11 @@ fn a1_without_one_optional_entry_only_its_operations_fail_and_name_it() {
             Symbol::cuEventElapsedTime => &["elapsed_ms_since"],
             Symbol::cuDeviceGetDefaultMemPool => &["default_of"],
             Symbol::cuDeviceGetMemPool => &["current_of"],
+            Symbol::cuMemAllocAsync => &["from_current_pool"],
+            Symbol::cuMemPoolGetAccess => &["access_of"],
+            Symbol::cuDeviceGetGraphMemAttribute => &["graph_memory_usage", "trim_graph_memory"],
+            Symbol::cuDeviceSetGraphMemAttribute => &["reset_graph_memory_peaks"],
+            Symbol::cuDeviceGraphMemTrim => &["trim_graph_memory"],
             // What could not be given back is not taken.
             Symbol::cuMemHostAlloc | Symbol::cuMemFreeHost => HOST_COPIES,
             Symbol::cuMemHostRegister | Symbol::cuMemHostUnregister => &["register"],

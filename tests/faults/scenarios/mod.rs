@@ -11,6 +11,7 @@ mod loans;
 mod objects;
 mod pinned;
 mod pools;
+mod pressure;
 mod threads;
 
 use super::world::Scenario;
@@ -26,6 +27,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(copies::all());
     all.extend(objects::all());
     all.extend(pools::all());
+    all.extend(pressure::all());
     all.extend(buffers::all());
     all.extend(events::all());
     #[cfg(feature = "launch")]

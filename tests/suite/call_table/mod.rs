@@ -10,6 +10,7 @@ mod exceptions;
 #[cfg(feature = "launch")]
 mod launches;
 mod page_locked;
+mod pressure;
 
 use core::mem::forget;
 use std::{collections::BTreeSet, sync::Arc};
@@ -18,7 +19,10 @@ use cupool::{
     Buffer, Context, ContextRef, Device, Driver, Error, Event, EventRef, MemPool, MemPoolRef, Stream, StreamOptions,
     StreamRef, TimedEvent, recent_release_failures, release_failures,
 };
-use cupool_sim::Symbol::{self, *};
+use cupool_sim::{
+    Simulator,
+    Symbol::{self, *},
+};
 
 use crate::{
     fixture::{Fixture, POOL_SIZE},
@@ -51,7 +55,7 @@ impl Table<'_> {
 
 #[test]
 fn every_operation_makes_the_calls_that_the_table_says() {
-    let fixture = Fixture::simulated();
+    let fixture = Fixture::with(Simulator::builder().devices(2));
     let mut table = Table { fixture: &fixture, rows: Vec::new() };
     let device = drivers(&mut table, fixture.driver());
     contexts(&mut table, device);
@@ -63,6 +67,7 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     copies(&mut table);
     loans(&mut table);
     page_locked::page_locked(&mut table);
+    pressure::pressure(&mut table, device);
     errors(&mut table);
     #[cfg(feature = "launch")]
     launches::launches(&mut table);
