@@ -55,7 +55,9 @@ impl Device {
         self.relaxed(|| {
             [Attribute::CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, Attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH]
                 .into_iter()
-                .try_for_each(|peak| raw::graph_memory::device_reset_graph_mem_attribute(functions, self.as_raw(), peak))
+                .try_for_each(|peak| {
+                    raw::graph_memory::device_reset_graph_mem_attribute(functions, self.as_raw(), peak)
+                })
         })
     }
 

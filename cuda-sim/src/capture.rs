@@ -295,7 +295,12 @@ pub(crate) fn end(state: &mut State, stream: CUstream, graph: Out<CUgraph>) -> A
     if unjoined {
         return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
     }
-    let captured = Captured { ops: capture.ops, allocations: capture.allocations, spoilt: capture.spoilt, launched: AtomicBool::new(false) };
+    let captured = Captured {
+        ops: capture.ops,
+        allocations: capture.allocations,
+        spoilt: capture.spoilt,
+        launched: AtomicBool::new(false),
+    };
     let number = state.add_graph(captured);
     graph.set(state.handle(Kind::Graph, number))
 }

@@ -12,9 +12,7 @@ pub(crate) fn device_get_graph_mem_attribute(
     attribute: CUgraphMem_attribute,
 ) -> Result<u64> {
     // SAFETY: the driver writes a `cuuint64_t` when it answers success.
-    unsafe {
-        out(|value: *mut u64| call!(functions, cuDeviceGetGraphMemAttribute?(device, attribute, value.cast())))
-    }
+    unsafe { out(|value: *mut u64| call!(functions, cuDeviceGetGraphMemAttribute?(device, attribute, value.cast()))) }
 }
 
 /// The driver takes nothing but 0, and only for the two peaks.

@@ -1,8 +1,8 @@
 //! Memory pools.
 
 use cuda_sys::{
-    CUdevice, CUmemAccess_flags, CUmemAccessDesc_v1, CUmemLocation, CUmemPool_attribute, CUmemPoolProps_v1, CUmemoryPool,
-    Functions,
+    CUdevice, CUmemAccess_flags, CUmemAccessDesc_v1, CUmemLocation, CUmemPool_attribute, CUmemPoolProps_v1,
+    CUmemoryPool, Functions,
 };
 
 use super::{call, out, stream::relaxed};

@@ -152,10 +152,7 @@ fn captured<R>(stream: &Stream, work: impl FnOnce() -> R) -> (R, Graph) {
     let functions = stream.driver().functions();
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     // SAFETY: the stream is live.
-    assert_eq!(
-        unsafe { functions.cuStreamBeginCapture.unwrap()(stream.as_raw(), mode) },
-        CUresult::CUDA_SUCCESS
-    );
+    assert_eq!(unsafe { functions.cuStreamBeginCapture.unwrap()(stream.as_raw(), mode) }, CUresult::CUDA_SUCCESS);
     let result = work();
     let mut graph = ptr::null_mut();
     // SAFETY: the stream is live and captures, and the call writes one handle.
@@ -212,10 +209,7 @@ fn f9_memory_of_graphs_is_no_pools_and_is_given_back_by_a_trim_of_its_own() {
 fn f9_a_driver_without_graph_memory_says_so() {
     let fixture = Fixture::with(cupool_sim::Simulator::builder().driver_version(11030));
     let device = fixture.device();
-    assert_eq!(
-        device.graph_memory_usage(),
-        Err(Error::Unsupported(Symbol::cuDeviceGetGraphMemAttribute))
-    );
+    assert_eq!(device.graph_memory_usage(), Err(Error::Unsupported(Symbol::cuDeviceGetGraphMemAttribute)));
     assert_eq!(device.reset_graph_memory_peaks(), Err(Error::Unsupported(Symbol::cuDeviceSetGraphMemAttribute)));
     assert_eq!(device.trim_graph_memory(), Err(Error::Unsupported(Symbol::cuDeviceGetGraphMemAttribute)));
 }

@@ -2,9 +2,7 @@
 
 use std::thread;
 
-use cupool::{
-    Access, Error, Event, MemPool, PinnedBuffer, Registered, Stream, cuda_sys::CUstreamCaptureMode,
-};
+use cupool::{Access, Error, Event, MemPool, PinnedBuffer, Registered, Stream, cuda_sys::CUstreamCaptureMode};
 use cupool_sim::{CUresult, Simulator};
 
 use crate::fixture::{Fixture, assert_no_findings};

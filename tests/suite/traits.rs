@@ -4,7 +4,8 @@ use std::{rc::Rc, sync::Arc};
 
 use cupool::{
     Access, Buffer, Context, ContextRef, CurrentPool, DefaultThreshold, Device, DeviceSlice, DeviceSliceMut, Driver,
-    DriverError, Error, Event, EventRef, GraphMemoryUsage, Loan, MemPool, MemPoolRef, PinnedBuffer, Registered, SharedLoan, Stream, StreamRef, TimedEvent,
+    DriverError, Error, Event, EventRef, GraphMemoryUsage, Loan, MemPool, MemPoolRef, PinnedBuffer, Registered,
+    SharedLoan, Stream, StreamRef, TimedEvent,
 };
 
 const fn send<T: Send>() {}

@@ -35,13 +35,7 @@ fn trims(table: &mut Table<'_>, device: Device, pool: &MemPool, stream: &Stream)
     table.row("Device::graph_memory_usage", &usage, || device.graph_memory_usage().unwrap());
     let reset = [EXCHANGE, cuDeviceSetGraphMemAttribute, cuDeviceSetGraphMemAttribute, EXCHANGE];
     table.row("Device::reset_graph_memory_peaks", &reset, || device.reset_graph_memory_peaks().unwrap());
-    let trim = [
-        EXCHANGE,
-        cuDeviceGetGraphMemAttribute,
-        cuDeviceGraphMemTrim,
-        cuDeviceGetGraphMemAttribute,
-        EXCHANGE,
-    ];
+    let trim = [EXCHANGE, cuDeviceGetGraphMemAttribute, cuDeviceGraphMemTrim, cuDeviceGetGraphMemAttribute, EXCHANGE];
     table.row("Device::trim_graph_memory", &trim, || device.trim_graph_memory().unwrap());
 }
 
