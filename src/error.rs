@@ -119,6 +119,38 @@ pub enum Error {
     /// The stream is being captured into a graph, and the call cannot be part of one.
     #[error("the stream is being captured")]
     StreamCapturing,
+    /// Kernels and copies of the device cannot reach memory of the pool's device.
+    #[error("device {device} cannot access memory of device {owner}")]
+    PeerAccessUnsupported {
+        /// Who would have got access: the ordinal.
+        device: i32,
+        /// The device of the pool: the ordinal.
+        owner: i32,
+    },
+    /// A pool's own device cannot be denied its memory.
+    #[error("device {device} is the pool's own, whose access cannot be taken back")]
+    OwnAccess {
+        /// The device's ordinal.
+        device: i32,
+    },
+    /// Memory of the pool is allocated, or waits for a stream to reach a free.
+    #[error("memory of the pool is in use: it holds {held} bytes that it cannot give back")]
+    PoolInUse {
+        /// Bytes that the pool still holds after giving back what is free.
+        held: u64,
+    },
+    /// The driver answered an access that is newer than this crate.
+    #[error("the driver answered the access flags {flags:#x}, which are newer than this crate")]
+    UnknownAccess {
+        /// The driver's flags, a `CUmemAccess_flags`.
+        flags: u32,
+    },
+    /// The device's current pool is somebody else's, who may destroy it at any time.
+    #[error("the current pool of device {device} is somebody else's, who may destroy it before it is to be restored")]
+    ForeignCurrentPool {
+        /// The device's ordinal.
+        device: i32,
+    },
     /// Work on another stream that uses this stream's memory could neither be ordered nor waited for.
     /// Its memory is leaked rather than freed.
     #[error("foreign work on this stream's memory could neither be ordered nor waited for; its memory is given up")]
@@ -171,7 +203,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The driver's code, where the driver refused a call.
+    /// The driver's code, where the driver refused a call. A pool's soft limit refuses with the code that the driver has
+    /// for what does not fit.
     #[must_use]
     pub fn code(&self) -> Option<CUresult> {
         match self {

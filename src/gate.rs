@@ -16,13 +16,15 @@ const FORKED: u8 = 1;
 const ORDER_LOST: u8 = 2;
 const DEFERRED: u8 = 4;
 const RELAXED: u8 = 8;
+const SOFT_LIMIT: u8 = 16;
 
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
 /// A bit that stands for as long as anything is counted.
 pub(crate) struct Counted {
     bit: u8,
-    count: Mutex<usize>,
+    /// Below zero for a moment where one thread counts what another has just set and lifts.
+    count: Mutex<isize>,
 }
 
 /// Frees that streams have to make up for.
@@ -30,6 +32,9 @@ pub(crate) static DEFERRED_FREES: Counted = Counted::new(DEFERRED);
 
 /// Requests to make every call in the relaxed capture mode.
 pub(crate) static RELAXED_CALLS: Counted = Counted::new(RELAXED);
+
+/// Pools that have a soft limit.
+pub(crate) static SOFT_LIMITS: Counted = Counted::new(SOFT_LIMIT);
 
 impl Counted {
     const fn new(bit: u8) -> Self {
@@ -41,16 +46,24 @@ impl Counted {
         CLOSED.load(Ordering::Relaxed) & self.bit != 0
     }
 
-    pub(crate) fn add(&self, count: usize) {
-        let mut counted = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        *counted = counted.saturating_add(count);
-        CLOSED.fetch_or(self.bit, Ordering::Relaxed);
+    pub(crate) fn add(&self, more: usize) {
+        self.change(isize::try_from(more).unwrap_or(isize::MAX));
     }
 
-    pub(crate) fn subtract(&self, count: usize) {
-        let mut counted = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        *counted = counted.saturating_sub(count);
-        if *counted == 0 {
+    pub(crate) fn subtract(&self, less: usize) {
+        self.change(isize::try_from(less).map_or(isize::MIN, isize::wrapping_neg));
+    }
+
+    fn change(&self, more: isize) {
+        // In a forked child the lock may be held by a thread that is not there, and nothing is asked any more.
+        if check().is_err() {
+            return;
+        }
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        *count = count.saturating_add(more);
+        if *count > 0 {
+            CLOSED.fetch_or(self.bit, Ordering::Relaxed);
+        } else {
             CLOSED.fetch_and(!self.bit, Ordering::Relaxed);
         }
     }

@@ -34,7 +34,7 @@
 //! # What this crate does not do
 //!
 //! It makes no context current behind the caller's back, waits in no `Drop` but that of a context's last owner, never
-//! changes the process's default pool, and makes no driver call in `Debug` or `Display`.
+//! changes the process's default or current pool unasked, and makes no driver call in `Debug` or `Display`.
 
 #![deny(unsafe_code)]
 
@@ -54,6 +54,7 @@ mod error;
 mod event;
 #[allow(unsafe_code)]
 mod gate;
+mod graph_memory;
 #[allow(unsafe_code)]
 mod host;
 #[allow(unsafe_code)]
@@ -89,10 +90,12 @@ pub use device::{Device, Uuid};
 pub use driver::Driver;
 pub use error::{DriverError, Error, LoadFailure, Result};
 pub use event::{Event, EventRef, TimedEvent};
+pub use graph_memory::GraphMemoryUsage;
 pub use host::{PinnedBuffer, Registered};
 pub use lend::{Loan, SharedLoan};
 pub use mem_pool::{
-    MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties, MemPoolRef, MemPoolUsage, OutOfMemory, Rescue,
+    Access, CurrentPool, DefaultThreshold, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties, MemPoolRef,
+    MemPoolUsage, OutOfMemory, Rescue,
     Trimmed,
 };
 pub use release::{recent_release_failures, release_failures, set_release_hook};

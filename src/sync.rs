@@ -10,7 +10,7 @@ pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) mod atomic {
     #[cfg(cupool_shuttle)]
-    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
     #[cfg(not(cupool_shuttle))]
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 }

@@ -1,5 +1,7 @@
 //! Stream capture: work that becomes a graph instead of running.
 
+use std::sync::atomic::AtomicBool;
+
 use cuda_sys::*;
 
 use crate::{
@@ -42,6 +44,7 @@ pub(crate) struct Captured {
     pub(crate) ops: Vec<Op>,
     pub(crate) allocations: Vec<u32>,
     pub(crate) spoilt: bool,
+    pub(crate) launched: AtomicBool,
 }
 
 impl State {
@@ -311,7 +314,12 @@ pub(crate) fn end(state: &mut State, stream: CUstream, graph: Out<CUgraph>) -> A
     if unjoined {
         return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
     }
-    let captured = Captured { ops: capture.ops, allocations: capture.allocations, spoilt: capture.spoilt };
+    let captured = Captured {
+        ops: capture.ops,
+        allocations: capture.allocations,
+        spoilt: capture.spoilt,
+        launched: AtomicBool::new(false),
+    };
     let number = state.add_graph(captured);
     graph.set(state.handle(Kind::Graph, number))
 }

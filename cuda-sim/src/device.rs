@@ -56,6 +56,10 @@ impl State {
             graph_pool: self.add_device_pool(ordinal, false),
             reserved: 0,
         };
+        // The driver keeps what graphs have used until it is told to trim.
+        if let Some(pool) = self.pools.get_mut(device.graph_pool) {
+            pool.threshold = u64::MAX;
+        }
         self.devices.push(Device { current_pool: device.default_pool, ..device });
     }
 

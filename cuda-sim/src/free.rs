@@ -29,7 +29,7 @@ impl State {
 
     /// Gives an allocation's memory back, to be used again after the point. `counted` says whether it still counts
     /// as used.
-    fn give_memory(&mut self, number: u32, after: Option<Point>, counted: bool) {
+    pub(crate) fn give_memory(&mut self, number: u32, after: Option<Point>, counted: bool) {
         let Some(allocation) = self.memory.all.get(number) else { return };
         let (address, bytes, span) = (allocation.address, allocation.bytes, allocation.span);
         let pool = match (allocation.home, self.devices.get(allocation.device)) {

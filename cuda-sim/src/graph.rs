@@ -1,7 +1,7 @@
 //! Graphs: captured work, and its memory.
 
 use core::ffi::{c_ulonglong, c_void};
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering::Relaxed};
 
 use cuda_sys::*;
 
@@ -19,6 +19,14 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Graph {
     captured: Arc<Captured>,
+}
+
+/// An allocation of a graph that is no more.
+#[derive(Debug)]
+pub(crate) struct Orphan {
+    pub(crate) number: u32,
+    /// A launch has enqueued its allocation, and its free if there is one.
+    launched: bool,
 }
 
 /// A graph that can be launched.
@@ -66,6 +74,29 @@ impl State {
         let by = self.operation();
         for number in allocations {
             self.memory.forget(*number, by);
+            self.orphans.push(Orphan { number: *number, launched: false });
+        }
+    }
+
+    /// A graph, or one that can be launched, is no more. With the last of them goes what they share.
+    fn end_captured(&mut self, captured: Arc<Captured>) {
+        if let Some(captured) = Arc::into_inner(captured) {
+            let launched = captured.launched.into_inner();
+            self.orphans.extend(captured.allocations.iter().map(|number| Orphan { number: *number, launched }));
+        }
+        self.reclaim_graph_memory();
+    }
+
+    /// Has graphs' memory count as free that belongs to none and that nothing pending uses.
+    fn reclaim_graph_memory(&mut self) {
+        for orphan in core::mem::take(&mut self.orphans) {
+            let Some(found) = self.memory.all.get(orphan.number) else { continue };
+            if found.freed.is_some() && found.uses == 0 && (found.gone || !orphan.launched) {
+                self.give_memory(orphan.number, None, false);
+                self.memory.all.remove(orphan.number);
+            } else {
+                self.orphans.push(orphan);
+            }
         }
     }
 
@@ -122,6 +153,7 @@ pub(crate) fn launch(state: &mut State, exec: CUgraphExec, stream: CUstream) -> 
     if again && !frees && state.holds_memory(&captured) {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
+    captured.launched.store(true, Relaxed);
     for number in &captured.allocations {
         state.memory.revive(*number);
     }
@@ -140,13 +172,17 @@ pub(crate) fn launch(state: &mut State, exec: CUgraphExec, stream: CUstream) -> 
 
 pub(crate) fn destroy(state: &mut State, graph: CUgraph) -> Answer {
     let number = state.graph(graph)?;
-    state.graphs.remove(number);
+    if let Some(graph) = state.graphs.remove(number) {
+        state.end_captured(graph.captured);
+    }
     Ok(())
 }
 
 pub(crate) fn destroy_exec(state: &mut State, exec: CUgraphExec) -> Answer {
     let number = state.exec(exec)?;
-    state.execs.remove(number);
+    if let Some(exec) = state.execs.remove(number) {
+        state.end_captured(exec.captured);
+    }
     Ok(())
 }
 
@@ -157,6 +193,7 @@ pub(crate) fn memory_attribute(
     value: Out<c_void>,
 ) -> Answer {
     let number = state.graph_pool(device)?;
+    state.reclaim_graph_memory();
     let Some(pool) = state.pools.get(number) else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
     let (reserved, reserved_high) = pool.reserved();
     value.cast::<cuuint64_t>().set(match attribute {
@@ -190,6 +227,7 @@ pub(crate) fn set_memory_attribute(
 
 pub(crate) fn trim_memory(state: &mut State, device: CUdevice) -> Answer {
     let number = state.graph_pool(device)?;
+    state.reclaim_graph_memory();
     state.trim_pool(number, 0);
     Ok(())
 }

@@ -278,6 +278,7 @@ impl State {
                 self.memory.graveyard.push(block);
             }
         }
+        self.orphans.retain(|orphan| self.memory.all.get(orphan.number).is_some());
         self.abandon_pools(device);
     }
 }

@@ -21,6 +21,7 @@ pub struct Builder {
     pub(crate) seed: u64,
     pub(crate) pools_supported: bool,
     pub(crate) peer_access: bool,
+    pub(crate) stale_access: bool,
     pub(crate) pageable_async: bool,
     pub(crate) record_calls: bool,
     pub(crate) check_order: bool,
@@ -45,6 +46,7 @@ impl Builder {
             seed: 0,
             pools_supported: true,
             peer_access: true,
+            stale_access: false,
             pageable_async: false,
             record_calls: true,
             check_order: true,
@@ -88,6 +90,13 @@ impl Builder {
     /// Whether the devices can reach each other's memory.
     pub const fn peer_access(mut self, possible: bool) -> Self {
         self.peer_access = possible;
+        self
+    }
+
+    /// Whether a pool gets, with the handle of one that is no more, the access which that one had granted, as with some
+    /// drivers.
+    pub const fn stale_access(mut self, stale: bool) -> Self {
+        self.stale_access = stale;
         self
     }
 

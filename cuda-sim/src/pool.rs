@@ -296,6 +296,9 @@ impl State {
             return;
         }
         let Some(pool) = self.pools.remove(number) else { return };
+        if self.options.stale_access && !pool.access.is_empty() {
+            self.stale_access.insert(number, pool.access);
+        }
         if let Some(mut space) = pool.space {
             let unmapped = space.clear();
             if let Some(device) = self.devices.get_mut(pool.device) {
@@ -384,8 +387,10 @@ pub(crate) fn create(state: &mut State, pool: Out<CUmemoryPool>, props: In<CUmem
         return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     }
     let number = state.add_pool(Owner::User, props.allocType, plain(props.location), props.handleTypes.0, max);
+    let stale = state.stale_access.remove(&number);
     if let Some(pool) = state.pools.get_mut(number) {
         pool.hw_decompress = props.usage != 0;
+        pool.access = stale.unwrap_or_default();
     }
     pool.set(state.handle(Kind::Pool, number))
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use cuda_sys::{CUresult, Symbol};
+use cuda_sys::{CUmemAccess_flags, CUresult, Symbol};
 
 use crate::{
     backing::Backing,
@@ -12,7 +12,7 @@ use crate::{
     device::Device,
     event::Event,
     faults::Faults,
-    graph::{Exec, Graph},
+    graph::{Exec, Graph, Orphan},
     host::HostMemory,
     kernel::Kernel,
     location::Locations,
@@ -70,6 +70,8 @@ pub(crate) struct State {
     pub(crate) streams: Table<Stream>,
     pub(crate) events: Table<Event>,
     pub(crate) pools: Table<Pool>,
+    /// What pools that are no more had granted, for the next ones of their numbers.
+    pub(crate) stale_access: BTreeMap<u32, BTreeMap<usize, CUmemAccess_flags>>,
     pub(crate) locations: Locations,
     pub(crate) addresses: AddressSpace,
     pub(crate) memory: Memory,
@@ -78,6 +80,8 @@ pub(crate) struct State {
     pub(crate) captures: Table<Capture>,
     pub(crate) graphs: Table<Graph>,
     pub(crate) execs: Table<Exec>,
+    /// Allocations of graphs that are no more, until their memory is free.
+    pub(crate) orphans: Vec<Orphan>,
     pub(crate) modules: Table<Module>,
     pub(crate) libraries: Table<Module>,
     pub(crate) functions: Table<Function>,
@@ -114,6 +118,7 @@ impl State {
             streams: Table::new(),
             events: Table::new(),
             pools: Table::new(),
+            stale_access: BTreeMap::new(),
             locations: Locations::new(),
             addresses: AddressSpace::new(),
             memory: Memory::new(),
@@ -122,6 +127,7 @@ impl State {
             captures: Table::new(),
             graphs: Table::new(),
             execs: Table::new(),
+            orphans: Vec::new(),
             modules: Table::new(),
             libraries: Table::new(),
             functions: Table::new(),

@@ -288,6 +288,26 @@ fn access_is_granted_all_or_nothing_and_the_owner_keeps_its_own() {
     assert_eq!([flags_of(1), flags_of(2)], [3, 0]);
 }
 
+#[test]
+fn a_handle_that_is_given_out_again_may_bring_the_access_that_was_granted_before() {
+    for stale in [false, true] {
+        let rig = Rig::with(Simulator::builder().devices(2).stale_access(stale));
+        let peer = CUmemAccessDesc_v1 {
+            location: CUmemLocation { type_: CUmemLocationType(1), id: 1 },
+            flags: CUmemAccess_flags(3),
+        };
+        let first = rig.pool();
+        assert_eq!(unsafe { (rig.cuda.cuMemPoolSetAccess.unwrap())(first, &raw const peer, 1) }, OK);
+        assert_eq!(unsafe { (rig.cuda.cuMemPoolDestroy)(first) }, OK);
+        let second = rig.pool();
+        assert_eq!(first, second);
+        let (mut flags, mut location) = (CUmemAccess_flags(9), peer.location);
+        let get = rig.cuda.cuMemPoolGetAccess.unwrap();
+        assert_eq!(unsafe { get(&mut flags, second, &mut location) }, OK);
+        assert_eq!(flags.0, if stale { 3 } else { 0 });
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_shareable_pool_and_a_pointer_can_be_exported_and_imported() {

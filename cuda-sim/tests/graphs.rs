@@ -200,3 +200,41 @@ fn g5_memory_freed_between_capture_and_launch_is_found() {
         assert_eq!(rig.misuses(), [Misuse::UseAfterFree]);
     }
 }
+
+#[test]
+fn memory_of_a_graph_that_is_no_more_is_kept_until_the_device_is_told_to_trim() {
+    let rig = rig();
+    let (stream, pool) = (rig.stream(), rig.pool());
+    let of_graphs = |attribute| {
+        let mut value = u64::MAX;
+        let get = rig.cuda.cuDeviceGetGraphMemAttribute.unwrap();
+        assert_eq!(unsafe { get(0, CUgraphMem_attribute(attribute), (&raw mut value).cast()) }, OK);
+        value
+    };
+    let trim = || assert_eq!(unsafe { (rig.cuda.cuDeviceGraphMemTrim.unwrap())(0) }, OK);
+    let figures = || [0, 2].map(of_graphs);
+    assert_eq!(figures(), [0, 0]);
+    begin(&rig, stream, GLOBAL);
+    let pointer = rig.alloc(1 << 20, pool, stream).unwrap();
+    assert_eq!(rig.free(pointer, stream), OK);
+    let graph = end(&rig, stream).1;
+    let exec = instantiate(&rig, graph).unwrap();
+    assert_eq!(launch(&rig, exec, stream), OK);
+    assert_eq!(unsafe { (rig.cuda.cuGraphDestroy.unwrap())(graph) }, OK);
+    assert_eq!(unsafe { (rig.cuda.cuGraphExecDestroy.unwrap())(exec) }, OK);
+    trim();
+    assert_eq!(figures(), [1 << 20, 32 << 20], "its work is still to be done");
+    assert_eq!(rig.sync(stream), OK);
+    assert_eq!(figures(), [0, 32 << 20]);
+    assert_eq!(rig.used(pool), 0);
+    trim();
+    assert_eq!(figures(), [0, 0]);
+    assert_eq!([1, 3].map(of_graphs), [1 << 20, 32 << 20]);
+    // One that never ran has nothing to wait for.
+    begin(&rig, stream, GLOBAL);
+    let pointer = rig.alloc(1 << 20, pool, stream).unwrap();
+    assert_eq!(rig.free(pointer, stream), OK);
+    assert_eq!(unsafe { (rig.cuda.cuGraphDestroy.unwrap())(end(&rig, stream).1) }, OK);
+    assert_eq!(figures()[0], 0);
+    assert!(rig.sim.findings().is_empty(), "{:?}", rig.sim.findings());
+}

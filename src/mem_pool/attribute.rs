@@ -1,4 +1,4 @@
-//! What a pool can be asked and told: thresholds, reuse, memory used and held, and giving it back.
+//! What a pool can be asked and told: thresholds, reuse, memory used and held.
 //!
 //! Every call here is made in the relaxed capture mode, since the driver would invalidate a capture elsewhere in the
 //! process otherwise.
@@ -21,18 +21,6 @@ pub struct MemPoolUsage {
     pub reserved: u64,
     /// The most that was held since the last [`reset_peaks`](MemPool::reset_peaks).
     pub reserved_high: u64,
-}
-
-/// What a trim achieved, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Trimmed {
-    /// Given back to the system.
-    pub released: u64,
-    /// Still held by the pool. What is held beyond what is used and what was to be kept waits for streams to reach
-    /// enqueued frees, or shares a page with memory in use.
-    pub reserved: u64,
-    /// Still allocated to buffers.
-    pub used: u64,
 }
 
 impl MemPool {
@@ -92,21 +80,20 @@ impl MemPool {
         })
     }
 
-    /// Gives memory that is free back to the system until the pool holds no more than `keep` bytes, or all the rest is
-    /// in use. Frees that a stream has yet to reach are not free memory: synchronise first to give that back too.
+    /// How many bytes the most that the pool ever held lies above its release threshold: 0 if the pool can keep all that
+    /// its users need at a time. A pool that falls short gives memory back at every synchronisation and takes it again
+    /// afterwards, which is slow, and which another process that takes it meanwhile makes fail. Compares
+    /// [`reserved_high`](MemPoolUsage::reserved_high) with [`release_threshold`](Self::release_threshold).
     ///
     /// # Errors
     /// Whatever the driver answers.
-    #[doc(alias = "cuMemPoolTrimTo")]
-    pub fn trim_to(&self, keep: usize) -> Result<Trimmed> {
+    #[doc(alias = "CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH")]
+    #[doc(alias = "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD")]
+    pub fn threshold_shortfall(&self) -> Result<u64> {
         self.relaxed(|| {
-            let before = self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
-            // SAFETY: the pool is borrowed, hence live.
-            unsafe { raw::mem_pool::mem_pool_trim_to(self.driver().functions(), self.as_raw(), keep)? };
-            let reserved = self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
-            let used = self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
-            // Another thread may have made the pool grow meanwhile.
-            Ok(Trimmed { released: before.saturating_sub(reserved), reserved, used })
+            let most = self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)?;
+            let kept = self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD)?;
+            Ok(most.saturating_sub(kept))
         })
     }
 
@@ -114,12 +101,12 @@ impl MemPool {
         raw::stream::relaxed(self.driver().functions(), work)
     }
 
-    fn bytes(&self, attribute: CUmemPool_attribute) -> Result<u64> {
+    pub(super) fn bytes(&self, attribute: CUmemPool_attribute) -> Result<u64> {
         // SAFETY: the pool is borrowed, hence live; callers pass attributes that count bytes, which are `cuuint64_t`.
         unsafe { raw::mem_pool::mem_pool_get_attribute(self.driver().functions(), self.as_raw(), attribute) }
     }
 
-    fn set_bytes(&self, attribute: CUmemPool_attribute, bytes: u64) -> Result<()> {
+    pub(super) fn set_bytes(&self, attribute: CUmemPool_attribute, bytes: u64) -> Result<()> {
         // SAFETY: as in `bytes`.
         unsafe { raw::mem_pool::mem_pool_set_attribute(self.driver().functions(), self.as_raw(), attribute, bytes) }
     }

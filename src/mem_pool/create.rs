@@ -1,8 +1,6 @@
 //! How pools come to be: made with properties, or found where the driver keeps one.
 
-use cuda_sys::{CUmemAccess_flags, CUmemAccessDesc_v1, CUmemLocation, CUmemLocationType};
-
-use super::{MemKind, MemLocation, MemPool, MemPoolProperties, MemPoolRef, properties::admitted_location};
+use super::{Access, MemKind, MemLocation, MemPool, MemPoolProperties, MemPoolRef, properties::admitted_location};
 use crate::{Device, Result, raw};
 
 /// The first driver that keeps opportunistic reuse from handing out memory in use.
@@ -59,8 +57,10 @@ impl MemPool {
         let mut pool = unsafe { Self::from_raw(device, raw) };
         let location = MemLocation::from_raw(place, device).unwrap_or(properties.location);
         pool.made = Some(MemPoolProperties { location, ..*properties });
+        pool.clear_inherited_access()?;
         if properties.kind == MemKind::Pinned && location.is_host() {
-            pool.open_to_device()?;
+            // SAFETY: nothing is taken away.
+            unsafe { pool.set_access(device.as_raw(), Access::ReadWrite)? };
         }
         if version < REUSE_IS_SOUND {
             pool.set_reuse_allow_opportunistic(false)?;
@@ -69,16 +69,5 @@ impl MemPool {
             pool.set_release_threshold(properties.release_threshold)?;
         }
         Ok(pool)
-    }
-
-    /// Has the device reach memory that is the host's alone by default.
-    fn open_to_device(&self) -> Result<()> {
-        let type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
-        let grant = CUmemAccessDesc_v1 {
-            location: CUmemLocation { type_, id: self.device().as_raw() },
-            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
-        // SAFETY: the pool is borrowed, hence live.
-        unsafe { raw::mem_pool::mem_pool_set_access(self.driver().functions(), self.as_raw(), &[grant]) }
     }
 }

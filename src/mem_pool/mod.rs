@@ -1,22 +1,31 @@
 //! Memory pools: where buffers come from, and how much memory stays there between them.
 
+mod access;
 mod attribute;
 mod create;
+mod current;
+mod default;
+mod limit;
 mod location;
 mod made;
 mod out_of_memory;
 mod prime;
 mod properties;
+mod trim;
 
 use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::Deref};
 
 use bytemuck::Pod;
-use cuda_sys::{CUdeviceptr_v2, CUmemoryPool};
+use cuda_sys::{CUdevice, CUdeviceptr_v2, CUmemoryPool};
 
-pub use attribute::{MemPoolUsage, Trimmed};
+pub use access::Access;
+pub use attribute::MemPoolUsage;
+pub use current::CurrentPool;
+pub use default::DefaultThreshold;
 pub use location::{MemHandleTypes, MemKind, MemLocation};
 pub use out_of_memory::{OutOfMemory, Rescue};
 pub use properties::MemPoolProperties;
+pub use trim::Trimmed;
 
 use crate::{
     Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, gate, raw, release,
@@ -57,6 +66,11 @@ pub struct MemPool {
     /// As asked for; `None` if somebody else made the pool.
     made: Option<MemPoolProperties>,
     rescue: AtomicBool,
+    soft_limit: limit::SoftLimit,
+    /// Devices that were granted access, to be taken back.
+    granted: Vec<CUdevice>,
+    /// It was made its device's current pool, and may be yet.
+    was_current: bool,
 }
 
 // SAFETY: a pool handle may be used from every thread, and the driver does its own locking.
@@ -131,7 +145,11 @@ impl MemPool {
 
     /// Gives up the pool.
     #[must_use = "the pool stays alive"]
-    pub fn into_raw(self) -> CUmemoryPool {
+    pub fn into_raw(mut self) -> CUmemoryPool {
+        self.end_as_current();
+        self.soft_limit.set(None);
+        // Whoever owns the pool now answers for what was granted.
+        drop(core::mem::take(&mut self.granted));
         ManuallyDrop::new(self).raw
     }
 
@@ -142,7 +160,15 @@ impl MemPool {
     /// `raw` must be a live pool of `device`'s driver, not a default one, and the caller must own it.
     #[must_use]
     pub const unsafe fn from_raw(device: Device, raw: CUmemoryPool) -> Self {
-        Self { raw, device, made: None, rescue: AtomicBool::new(true) }
+        Self {
+            raw,
+            device,
+            made: None,
+            rescue: AtomicBool::new(true),
+            soft_limit: limit::SoftLimit::new(),
+            granted: Vec::new(),
+            was_current: false,
+        }
     }
 
     /// The pool's device: whose memory it is, or who uses it.
@@ -207,21 +233,12 @@ impl MemPool {
     fn allocate(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2> {
         self.driver().ensure_same(home.driver())?;
         if !gate::is_open() {
-            return self.allocate_warily(bytes, home);
+            return self.allocate_guarded(bytes, home);
         }
         match self.try_allocate(bytes, home) {
             Ok(address) => Ok(address),
             Err(error) => self.rescued(bytes, home, error),
         }
-    }
-
-    /// The same where something is out of the ordinary.
-    #[cold]
-    #[inline(never)]
-    fn allocate_warily(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2> {
-        // What could not be freed there is not allocated there.
-        home.ensure_ordered()?;
-        self.try_allocate_warily(bytes, home).or_else(|error| self.rescued(bytes, home, error))
     }
 
     fn try_allocate_warily(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2, DriverError> {
@@ -238,6 +255,9 @@ impl MemPool {
 
 impl Drop for MemPool {
     fn drop(&mut self) {
+        self.end_as_current();
+        self.soft_limit.set(None);
+        self.end_access();
         // SAFETY: the pool is owned and ends here; the driver keeps it until its last allocation is freed.
         release::report(unsafe { raw::mem_pool::mem_pool_destroy(self.driver().functions(), self.raw) });
     }
@@ -272,6 +292,13 @@ impl MemPoolRef<'_> {
         // Trimming it would take what others count on.
         pool.set_rescue(false);
         Self { pool, _owner: PhantomData }
+    }
+}
+
+impl Drop for MemPoolRef<'_> {
+    fn drop(&mut self) {
+        // It is this value's own, unlike all else.
+        self.pool.soft_limit.set(None);
     }
 }
 

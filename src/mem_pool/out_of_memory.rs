@@ -16,6 +16,8 @@ pub struct OutOfMemory {
     pub requested: usize,
     /// The size limit that the pool was made with; 0 is none.
     pub limit: Option<usize>,
+    /// The pool's soft limit on what is used, if it has one; see [`MemPool::set_soft_limit`].
+    pub soft_limit: Option<u64>,
     /// The pool's own memory, after the rescue.
     pub usage: Option<MemPoolUsage>,
     /// The device's memory, after the rescue.
@@ -36,6 +38,8 @@ pub enum Rescue {
     Capturing,
     /// Nothing: waiting for the stream failed.
     WaitFailed,
+    /// Nothing: it was the pool's soft limit that refused, before the driver was asked. Only a buffer less makes room.
+    SoftLimit,
 }
 
 impl fmt::Display for OutOfMemory {
@@ -50,7 +54,11 @@ impl fmt::Display for OutOfMemory {
             Some(limit) => write!(f, "; its limit is {limit}")?,
             None => {}
         }
+        if let Some(limit) = self.soft_limit {
+            write!(f, "; its soft limit on what is used is {limit}")?;
+        }
         match self.device {
+            None if self.rescue == Rescue::SoftLimit => {}
             Some(device) => write!(f, "; the device has {} of {} bytes free", device.free, device.total)?,
             None => write!(f, "; the device does not say what is free")?,
         }
@@ -59,6 +67,7 @@ impl fmt::Display for OutOfMemory {
             Rescue::Off => "; no rescue was tried, the pool is told not to",
             Rescue::Capturing => "; no rescue was tried, the stream is being captured",
             Rescue::WaitFailed => "; no rescue was tried, waiting for the stream failed",
+            Rescue::SoftLimit => "; the soft limit refused it, and only freeing buffers makes room",
         })?;
         if self.device.is_some_and(|device| device.free > self.requested) {
             f.write_str("; what is exhausted may be the pool's limit or the process's addresses, not the device")?;
@@ -79,7 +88,7 @@ impl MemPool {
         }
         let rescue = self.make_room(home);
         if rescue == Rescue::Tried {
-            match self.try_allocate_warily(bytes, home) {
+            match self.attempt(bytes, home)? {
                 Err(error) if error.code() == CUresult::CUDA_ERROR_OUT_OF_MEMORY => {}
                 answer => return Ok(answer?),
             }
@@ -87,6 +96,7 @@ impl MemPool {
         Err(Error::OutOfMemory(Box::new(OutOfMemory {
             requested: bytes,
             limit: self.made.map(|made| made.max_size),
+            soft_limit: self.soft_limit(),
             usage: self.usage().ok(),
             device: if rescue == Rescue::Capturing { None } else { home.context().memory_info().ok() },
             rescue,

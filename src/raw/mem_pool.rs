@@ -1,7 +1,8 @@
 //! Memory pools.
 
 use cuda_sys::{
-    CUdevice, CUmemAccessDesc_v1, CUmemAllocationType, CUmemLocation, CUmemPool_attribute, CUmemPoolProps_v1,
+    CUdevice, CUmemAccess_flags, CUmemAccessDesc_v1, CUmemAllocationType, CUmemLocation, CUmemPool_attribute,
+    CUmemPoolProps_v1,
     CUmemoryPool, Functions,
 };
 
@@ -57,18 +58,6 @@ pub(crate) fn device_get_mem_pool(functions: &Functions, device: CUdevice) -> Re
     unsafe { out(|pool| call!(functions, cuDeviceGetMemPool?(pool, device))) }
 }
 
-/// All or nothing, in the relaxed capture mode.
-///
-/// # Safety
-/// `pool` must be live.
-pub(crate) unsafe fn mem_pool_set_access(
-    functions: &Functions,
-    pool: CUmemoryPool,
-    grants: &[CUmemAccessDesc_v1],
-) -> Result<()> {
-    relaxed(functions, || call!(functions, cuMemPoolSetAccess?(pool, grants.as_ptr(), grants.len())))
-}
-
 /// In the relaxed capture mode, since the driver may make the pool now.
 pub(crate) fn mem_get_default_mem_pool(
     functions: &Functions,
@@ -89,4 +78,31 @@ pub(crate) fn mem_get_mem_pool(
     let location = &raw mut location;
     // SAFETY: the driver writes the handle when it answers success.
     relaxed(functions, || unsafe { out(|pool| call!(functions, cuMemGetMemPool?(pool, location, kind))) })
+}
+
+/// # Safety
+/// `pool` must be a live pool on `device`. Once it is not, the device's default pool takes its place.
+pub(crate) unsafe fn device_set_mem_pool(functions: &Functions, device: CUdevice, pool: CUmemoryPool) -> Result<()> {
+    relaxed(functions, || call!(functions, cuDeviceSetMemPool?(device, pool)))
+}
+
+/// # Safety
+/// `pool` must be live.
+pub(crate) unsafe fn mem_pool_get_access(
+    functions: &Functions,
+    pool: CUmemoryPool,
+    mut location: CUmemLocation,
+) -> Result<CUmemAccess_flags> {
+    // SAFETY: the driver writes the flags when it answers success.
+    relaxed(functions, || unsafe { out(|flags| call!(functions, cuMemPoolGetAccess?(flags, pool, &raw mut location))) })
+}
+
+/// # Safety
+/// `pool` must be live, and no work of a device that loses access may use its memory from now on.
+pub(crate) unsafe fn mem_pool_set_access(
+    functions: &Functions,
+    pool: CUmemoryPool,
+    access: &CUmemAccessDesc_v1,
+) -> Result<()> {
+    relaxed(functions, || call!(functions, cuMemPoolSetAccess?(pool, access, 1)))
 }

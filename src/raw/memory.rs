@@ -20,6 +20,16 @@ pub(crate) unsafe fn mem_alloc_from_pool_async(
     unsafe { out(|address| call!(open functions, cuMemAllocFromPoolAsync(address, bytes, pool, stream))) }
 }
 
+/// From whichever pool is current on the stream's device.
+///
+/// # Safety
+/// `stream` must be live.
+#[inline]
+pub(crate) unsafe fn mem_alloc_async(functions: &Functions, bytes: usize, stream: CUstream) -> Result<CUdeviceptr_v2> {
+    // SAFETY: the driver writes the address when it answers success.
+    unsafe { out(|address| call!(functions, cuMemAllocAsync?(address, bytes, stream))) }
+}
+
 /// # Safety
 /// `address` must be a live stream-ordered allocation that nothing uses after this point of `stream`'s order, and
 /// `stream` must be live. The gate must be open.

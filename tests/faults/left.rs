@@ -112,7 +112,7 @@ impl Left {
             Symbol::cuEventDestroy => change.events = -1,
             Symbol::cuMemPoolCreate => change.pools = 1,
             Symbol::cuMemPoolDestroy => change.pools = -1,
-            Symbol::cuMemAllocFromPoolAsync => change.allocations = 1,
+            Symbol::cuMemAllocFromPoolAsync | Symbol::cuMemAllocAsync => change.allocations = 1,
             Symbol::cuMemFreeAsync => change.allocations = -1,
             Symbol::cuMemHostAlloc => change.host_allocations = 1,
             Symbol::cuMemFreeHost => change.host_allocations = -1,

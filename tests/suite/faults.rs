@@ -57,7 +57,8 @@ fn made_by(calls: &[Symbol]) -> Owned {
         streams: count(Symbol::cuStreamCreateWithPriority) - count(Symbol::cuStreamDestroy),
         events: count(Symbol::cuEventCreate) - count(Symbol::cuEventDestroy),
         pools: count(Symbol::cuMemPoolCreate) - count(Symbol::cuMemPoolDestroy),
-        allocations: count(Symbol::cuMemAllocFromPoolAsync) - count(Symbol::cuMemFreeAsync),
+        allocations: count(Symbol::cuMemAllocFromPoolAsync) + count(Symbol::cuMemAllocAsync)
+            - count(Symbol::cuMemFreeAsync),
         host_allocations: count(Symbol::cuMemHostAlloc) - count(Symbol::cuMemFreeHost),
         others: count(Symbol::cuMemHostRegister) - count(Symbol::cuMemHostUnregister),
     }

@@ -3,10 +3,10 @@
 use std::thread;
 
 use cupool::{
-    Error, Event, MemPool, PinnedBuffer, Registered, RelaxedCaptureMode, Stream, cuda_sys::CUstreamCaptureMode,
-    recent_release_failures, release_failures,
+    Access, Error, Event, MemPool, PinnedBuffer, Registered, RelaxedCaptureMode, Stream,
+    cuda_sys::CUstreamCaptureMode, recent_release_failures, release_failures,
 };
-use cupool_sim::{CUresult, Symbol};
+use cupool_sim::{CUresult, Simulator, Symbol};
 
 use crate::fixture::{Fixture, assert_no_findings};
 
@@ -53,6 +53,39 @@ fn everything_beside(fixture: &Fixture) {
     drop(buffer);
     pool.usage().unwrap();
     pool.trim_to(0).unwrap();
+    under_pressure(fixture, &mut pool, &stream);
+}
+
+/// Limits, trims, access, graphs' memory, and the process's own pools.
+fn under_pressure(fixture: &Fixture, pool: &mut MemPool, stream: &Stream) {
+    let device = fixture.device();
+    pool.trim_after(stream, 0).unwrap();
+    pool.threshold_shortfall().unwrap();
+    pool.set_soft_limit(Some(100));
+    assert!(pool.alloc::<u8, _>(101, stream).is_err());
+    pool.set_soft_limit(None);
+    pool.access_of(&device).unwrap();
+    device.graph_memory_usage().unwrap();
+    device.reset_graph_memory_peaks().unwrap();
+    device.trim_graph_memory().unwrap();
+    drop(MemPool::raise_default_threshold(&device, 1 << 20).unwrap());
+    drop(pool.make_current().unwrap());
+    if let Ok(peer) = fixture.driver().device(1)
+        && peer.can_access_peer(device).unwrap()
+    {
+        pool.grant(&peer, Access::ReadWrite).unwrap();
+        pool.revoke(&peer).unwrap();
+        pool.grant(&peer, Access::Read).unwrap();
+    }
+}
+
+#[test]
+fn g2_access_that_is_granted_and_taken_back_leaves_a_global_capture_whole() {
+    let fixture = Fixture::with(Simulator::builder().devices(2));
+    let stream = fixture.stream();
+    begin(&stream);
+    thread::scope(|scope| drop(scope.spawn(|| everything_beside(&fixture))));
+    end(&stream);
 }
 
 #[test]

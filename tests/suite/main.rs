@@ -26,8 +26,10 @@ mod copies;
 mod d_order;
 mod devices;
 mod errors;
+mod f_guards;
 mod f_out_of_memory;
 mod f_pools;
+mod f_pressure;
 mod faults;
 mod fences;
 mod fills;
@@ -35,6 +37,7 @@ mod g_capture;
 mod h_sizes;
 mod handles;
 mod host;
+mod i_access;
 mod i_drop_order;
 mod j_events;
 #[cfg(feature = "launch")]

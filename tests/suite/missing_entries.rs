@@ -59,6 +59,11 @@ fn a1_without_one_optional_entry_only_its_operations_fail_and_name_it() {
             Symbol::cuMemGetMemPool => &["current_at"],
             // A pool that the device could not use is not made.
             Symbol::cuMemPoolSetAccess => &["a host pool"],
+            Symbol::cuMemAllocAsync => &["from_current_pool"],
+            Symbol::cuMemPoolGetAccess => &["access_of"],
+            Symbol::cuDeviceGetGraphMemAttribute => &["graph_memory_usage", "trim_graph_memory"],
+            Symbol::cuDeviceSetGraphMemAttribute => &["reset_graph_memory_peaks"],
+            Symbol::cuDeviceGraphMemTrim => &["trim_graph_memory"],
             // What could not be given back is not taken.
             Symbol::cuMemHostAlloc | Symbol::cuMemFreeHost => HOST_COPIES,
             Symbol::cuMemHostRegister | Symbol::cuMemHostUnregister => &["register"],

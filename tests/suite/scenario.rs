@@ -97,6 +97,12 @@ fn pools(device: Device, failures: &mut Failures) {
     failures.keep("release_threshold", pool.release_threshold());
     failures.keep("set_release_threshold", pool.set_release_threshold(1 << 20));
     failures.keep("trim_to", pool.trim_to(0));
+    failures.keep("threshold_shortfall", pool.threshold_shortfall());
+    failures.keep("access_of", pool.access_of(&device));
+    failures.keep("grant", pool.grant(&device, cupool::Access::ReadWrite));
+    failures.keep("graph_memory_usage", device.graph_memory_usage());
+    failures.keep("reset_graph_memory_peaks", device.reset_graph_memory_peaks());
+    failures.keep("trim_graph_memory", device.trim_graph_memory());
     failures.keep("reuse_follow_event_dependencies", pool.reuse_follow_event_dependencies());
     failures.keep("set_reuse_follow_event_dependencies", pool.set_reuse_follow_event_dependencies(true));
     failures.keep("reuse_allow_opportunistic", pool.reuse_allow_opportunistic());
@@ -149,6 +155,8 @@ fn memory(pool: &MemPool, first: &Stream, second: &Arc<Stream>, failures: &mut F
     let (mut head, tail) = failures.keep("split_at", bytes.as_mut_slice().split_at(2048))?;
     failures.keep("copy_from the same home", head.copy_from(tail.as_slice()));
     failures.keep("free", bytes.free());
+    failures.keep("from_current_pool", Buffer::<u8, _>::from_current_pool(100, first));
+    failures.keep("trim_after", pool.trim_after(first, 0));
     page_locked(&mut theirs, failures);
     loans(theirs, first, failures)
 }

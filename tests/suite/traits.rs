@@ -3,8 +3,9 @@
 use std::{rc::Rc, sync::Arc};
 
 use cupool::{
-    Buffer, Context, ContextRef, Device, DeviceSlice, DeviceSliceMut, Driver, DriverError, Error, Event, EventRef,
-    Loan, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties, MemPoolRef, PinnedBuffer, Registered,
+    Access, Buffer, Context, ContextRef, CurrentPool, DefaultThreshold, Device, DeviceSlice, DeviceSliceMut, Driver,
+    DriverError, Error, Event, EventRef, GraphMemoryUsage, Loan, MemHandleTypes, MemKind, MemLocation, MemPool,
+    MemPoolProperties, MemPoolRef, PinnedBuffer, Registered,
     SharedLoan, Stream, StreamRef, TimedEvent,
 };
 
@@ -39,6 +40,12 @@ const _: () = {
     copy::<MemLocation>();
     copy::<MemKind>();
     copy::<MemHandleTypes>();
+    copy::<Access>();
+    copy::<GraphMemoryUsage>();
+    send::<DefaultThreshold>();
+    sync::<DefaultThreshold>();
+    send::<CurrentPool<'_>>();
+    sync::<CurrentPool<'_>>();
     send::<Buffer<u8, &Stream>>();
     sync::<Buffer<u8, &Stream>>();
     send::<Buffer<u8, Arc<Stream>>>();
@@ -81,6 +88,8 @@ lacks! {
     DeviceSliceMut<'_, u8>: Clone;
     Stream: Clone;
     MemPool: Clone;
+    CurrentPool<'_>: Clone;
+    DefaultThreshold: Clone;
     Context: Clone;
     Event: Clone;
 }
@@ -97,6 +106,8 @@ fn handles_are_as_small_as_promised() {
     assert_eq!(size_of::<DeviceSlice<'_, u8>>(), 3 * word);
     assert_eq!(size_of::<DeviceSliceMut<'_, u64>>(), 3 * word);
     assert!(size_of::<Error>() <= 3 * word);
+    assert_eq!(size_of::<CurrentPool<'_>>(), 2 * word);
+    assert_eq!(size_of::<Access>(), 1);
     assert_eq!(size_of::<Result<Buffer<u8, &Stream>, Error>>(), size_of::<Buffer<u8, &Stream>>());
 }
 

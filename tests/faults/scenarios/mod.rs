@@ -13,6 +13,7 @@ mod objects;
 mod pinned;
 mod pool_kinds;
 mod pools;
+mod pressure;
 mod threads;
 
 use super::world::Scenario;
@@ -30,6 +31,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(pools::all());
     all.extend(beside_captures::all());
     all.extend(pool_kinds::all());
+    all.extend(pressure::all());
     all.extend(buffers::all());
     all.extend(events::all());
     #[cfg(feature = "launch")]

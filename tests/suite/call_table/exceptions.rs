@@ -15,6 +15,7 @@ pub(super) const EXCEPTIONS: &[(&str, &[&str])] = &[
             "Event::query",
             "Event::record",
             "Event::synchronize",
+            "MemPool::trim_after",
             "Stream::query",
             "Stream::query (beside captures)",
             "Stream::synchronize",

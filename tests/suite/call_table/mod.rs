@@ -12,6 +12,7 @@ mod exceptions;
 mod launches;
 mod page_locked;
 mod pool_kinds;
+mod pressure;
 
 use core::mem::forget;
 use std::{collections::BTreeSet, sync::Arc};
@@ -20,7 +21,10 @@ use cupool::{
     Buffer, Context, ContextRef, Device, Driver, Error, Event, EventRef, MemPool, MemPoolRef, Stream, StreamOptions,
     StreamRef, TimedEvent, recent_release_failures, release_failures,
 };
-use cupool_sim::Symbol::{self, *};
+use cupool_sim::{
+    Simulator,
+    Symbol::{self, *},
+};
 
 use crate::{
     fixture::{Fixture, POOL_SIZE},
@@ -53,7 +57,7 @@ impl Table<'_> {
 
 #[test]
 fn every_operation_makes_the_calls_that_the_table_says() {
-    let fixture = Fixture::simulated();
+    let fixture = Fixture::with(Simulator::builder().devices(2));
     let mut table = Table { fixture: &fixture, rows: Vec::new() };
     let device = drivers(&mut table, fixture.driver());
     contexts(&mut table, device);
@@ -67,6 +71,7 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     loans(&mut table);
     page_locked::page_locked(&mut table);
     captures::captures(&mut table);
+    pressure::pressure(&mut table, device);
     errors(&mut table);
     #[cfg(feature = "launch")]
     launches::launches(&mut table);
