@@ -42,6 +42,8 @@
 mod buffer;
 #[allow(unsafe_code)]
 mod context;
+#[allow(unsafe_code)]
+mod default_stream;
 mod device;
 #[allow(unsafe_code)]
 mod driver;
@@ -59,10 +61,13 @@ mod host_function;
 pub mod launch;
 #[allow(unsafe_code)]
 mod lend;
+mod lend_default;
 #[allow(unsafe_code)]
 mod mem_pool;
 #[allow(unsafe_code)]
 mod order;
+#[allow(unsafe_code)]
+mod pointer;
 #[allow(unsafe_code)]
 mod raw;
 mod release;
@@ -80,13 +85,16 @@ pub const HEADER_VERSION: u32 = header_version();
 pub use buffer::Buffer;
 pub use context::{Context, ContextRef, MemoryInfo};
 pub use cuda_sys;
+pub use default_stream::{DefaultStream, DefaultStreamKind, Legacy, LegacyStream, PerThread, PerThreadStream};
 pub use device::{Device, Uuid};
 pub use driver::Driver;
 pub use error::{DriverError, Error, LoadFailure, Result};
 pub use event::{Event, EventRef, TimedEvent};
 pub use host::{PinnedBuffer, Registered};
 pub use lend::{Loan, SharedLoan};
+pub use lend_default::{DefaultLoan, SharedDefaultLoan};
 pub use mem_pool::{MemPool, MemPoolProperties, MemPoolRef, MemPoolUsage, OutOfMemory, Rescue, Trimmed};
+pub use pointer::{MemoryKind, PointerInfo};
 pub use release::{recent_release_failures, release_failures, set_release_hook};
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use stream::{Stream, StreamHandle, StreamOptions, StreamRef};

@@ -3,7 +3,7 @@
 use core::{fmt, mem::ManuallyDrop, ptr::NonNull, slice};
 
 use bytemuck::Pod;
-use cuda_sys::CUevent_flags_enum;
+use cuda_sys::{CUdeviceptr_v2, CUevent_flags_enum};
 
 use super::parked::Pinned;
 use crate::{
@@ -134,6 +134,22 @@ impl<T: Pod> PinnedBuffer<T> {
     #[must_use]
     pub const fn as_raw(&self) -> *mut T {
         self.memory.as_ptr()
+    }
+
+    /// The address under which kernels of the buffer's own device reach the elements; 0 if there is none. What they do
+    /// there must be done before the elements are looked at and before the buffer is dropped: this crate waits for
+    /// its own copies only.
+    ///
+    /// # Errors
+    /// Whatever the driver answers.
+    #[doc(alias = "cuMemHostGetDevicePointer")]
+    pub fn device_address(&self) -> Result<CUdeviceptr_v2> {
+        let Some(owned) = &self.owned else { return Ok(0) };
+        let functions = owned.context.driver().functions();
+        // SAFETY: page-locked memory that this buffer owns.
+        owned.context.with_current(|| unsafe {
+            raw::host::mem_host_get_device_pointer(functions, self.memory.as_ptr().cast())
+        })
     }
 
     /// The elements, after waiting for copies that still write them.

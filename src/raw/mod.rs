@@ -14,6 +14,7 @@ pub(crate) mod mem_pool;
 pub(crate) mod memory;
 #[cfg(feature = "launch")]
 pub(crate) mod module;
+pub(crate) mod pointer;
 pub(crate) mod stream;
 
 use core::{mem::MaybeUninit, num::NonZero};
