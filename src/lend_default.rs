@@ -60,11 +60,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
 
 /// Makes `home` wait for the default stream, which has had the memory at `address`; fails if the memory must be given
 /// up.
-fn returned_by<K: DefaultStreamKind>(
-    address: CUdeviceptr_v2,
-    stream: &DefaultStream<K>,
-    home: &Stream,
-) -> Result<()> {
+fn returned_by<K: DefaultStreamKind>(address: CUdeviceptr_v2, stream: &DefaultStream<K>, home: &Stream) -> Result<()> {
     if address == 0 {
         return Ok(());
     }
@@ -172,9 +168,6 @@ impl<T: Pod, S: StreamHandle, K: DefaultStreamKind> Drop for SharedDefaultLoan<'
 
 impl<T: Pod, S: StreamHandle, K: DefaultStreamKind> fmt::Debug for SharedDefaultLoan<'_, T, S, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedDefaultLoan")
-            .field("buffer", &self.buffer)
-            .field("stream", &self.stream)
-            .finish()
+        f.debug_struct("SharedDefaultLoan").field("buffer", &self.buffer).field("stream", &self.stream).finish()
     }
 }

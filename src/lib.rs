@@ -63,6 +63,8 @@ pub mod launch;
 mod lend;
 mod lend_default;
 #[allow(unsafe_code)]
+mod managed;
+#[allow(unsafe_code)]
 mod mem_pool;
 #[allow(unsafe_code)]
 mod order;
@@ -93,6 +95,7 @@ pub use event::{Event, EventRef, TimedEvent};
 pub use host::{PinnedBuffer, Registered};
 pub use lend::{Loan, SharedLoan};
 pub use lend_default::{DefaultLoan, SharedDefaultLoan};
+pub use managed::{ManagedBuffer, MemLocation};
 pub use mem_pool::{MemPool, MemPoolProperties, MemPoolRef, MemPoolUsage, OutOfMemory, Rescue, Trimmed};
 pub use pointer::{MemoryKind, PointerInfo};
 pub use release::{recent_release_failures, release_failures, set_release_hook};

@@ -5,7 +5,7 @@ use core::{fmt, mem::ManuallyDrop, ptr::NonNull, slice};
 use bytemuck::Pod;
 use cuda_sys::{CUdeviceptr_v2, CUevent_flags_enum};
 
-use super::parked::Pinned;
+use super::parked::Memory;
 use crate::{
     Context, DeviceSlice, DeviceSliceMut, Error, Result, Stream, gate, order, raw, release,
     slice::{byte_len, ensure_same_len, is_aligned},
@@ -48,7 +48,7 @@ pub struct PinnedBuffer<T> {
 }
 
 struct Owned {
-    pinned: ManuallyDrop<Pinned>,
+    pinned: ManuallyDrop<Memory>,
     context: Context,
     pending: Mutex<Pending>,
 }
@@ -147,9 +147,9 @@ impl<T: Pod> PinnedBuffer<T> {
         let Some(owned) = &self.owned else { return Ok(0) };
         let functions = owned.context.driver().functions();
         // SAFETY: page-locked memory that this buffer owns.
-        owned.context.with_current(|| unsafe {
-            raw::host::mem_host_get_device_pointer(functions, self.memory.as_ptr().cast())
-        })
+        owned
+            .context
+            .with_current(|| unsafe { raw::host::mem_host_get_device_pointer(functions, self.memory.as_ptr().cast()) })
     }
 
     /// The elements, after waiting for copies that still write them.
@@ -305,7 +305,7 @@ impl Drop for Owned {
 
 impl Context {
     /// Memory of `bytes` bytes or more that the device does not use.
-    fn take_pinned(&self, bytes: usize) -> Result<Pinned> {
+    fn take_pinned(&self, bytes: usize) -> Result<Memory> {
         let functions = self.driver().functions();
         if let Some(pinned) = self.parked().take(functions, bytes) {
             return Ok(pinned);
@@ -318,7 +318,7 @@ impl Context {
             let event = unsafe { raw::event::event_create(functions, CUevent_flags_enum::CU_EVENT_DISABLE_TIMING) }?;
             // SAFETY: as above.
             match unsafe { raw::host::mem_host_alloc(functions, bytes) } {
-                Ok(address) => Ok(Pinned { address: address.cast(), bytes, event }),
+                Ok(address) => Ok(Memory { address: address.cast(), bytes, event, marked: true }),
                 Err(error) => {
                     // SAFETY: the event was just made, and nobody has seen it.
                     release::report(unsafe { raw::event::event_destroy(functions, event) });

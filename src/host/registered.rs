@@ -90,9 +90,9 @@ impl<M: DerefMut<Target = [T]>, T: Pod> Registered<M, T> {
     /// # Errors
     /// Whatever the driver answers.
     #[doc(alias = "cuMemHostGetDevicePointer")]
-    pub fn device_address(&mut self) -> Result<CUdeviceptr_v2> {
+    pub fn device_address(&self) -> Result<CUdeviceptr_v2> {
         let Some(context) = &self.context else { return Ok(0) };
-        let (address, functions) = (self.memory.as_mut_ptr(), context.driver().functions());
+        let (address, functions) = (self.memory.as_ptr().cast_mut(), context.driver().functions());
         // SAFETY: the memory is registered for as long as this exists.
         context.with_current(|| unsafe { raw::host::mem_host_get_device_pointer(functions, address.cast()) })
     }

@@ -32,7 +32,10 @@ pub(crate) unsafe fn mem_free_host(functions: &Functions, address: *mut c_void) 
 ///
 /// # Safety
 /// `address` must be page-locked memory that is live.
-pub(crate) unsafe fn mem_host_get_device_pointer(functions: &Functions, address: *mut c_void) -> Result<CUdeviceptr_v2> {
+pub(crate) unsafe fn mem_host_get_device_pointer(
+    functions: &Functions,
+    address: *mut c_void,
+) -> Result<CUdeviceptr_v2> {
     // SAFETY: the driver writes the address when it answers success.
     unsafe { out(|device| call!(functions, cuMemHostGetDevicePointer?(device, address, 0))) }
 }

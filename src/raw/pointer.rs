@@ -33,10 +33,6 @@ pub(crate) unsafe fn pointer_get_attributes<const N: usize>(
     address: CUdeviceptr_v2,
 ) -> Result<()> {
     let count = u32::try_from(N).unwrap_or(0);
-    relaxed(functions, || {
-        call!(
-            functions,
-            cuPointerGetAttributes?(count, attributes.as_mut_ptr(), values.as_mut_ptr(), address)
-        )
-    })
+    let (kinds, values) = (attributes.as_mut_ptr(), values.as_mut_ptr());
+    relaxed(functions, || call!(functions, cuPointerGetAttributes?(count, kinds, values, address)))
 }

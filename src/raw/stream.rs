@@ -2,7 +2,9 @@
 
 use core::ffi::{c_int, c_void};
 
-use cuda_sys::{CUcontext, CUevent, CUstream, CUstream_flags_enum, CUstreamCaptureMode, CUstreamCaptureStatus, Functions};
+use cuda_sys::{
+    CUcontext, CUevent, CUstream, CUstream_flags_enum, CUstreamCaptureMode, CUstreamCaptureStatus, Functions,
+};
 
 use super::{call, out};
 use crate::{Result, release};
