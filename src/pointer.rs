@@ -2,9 +2,10 @@
 
 use core::ffi::{c_int, c_uint};
 
+use bytemuck::Pod;
 use cuda_sys::{CUdeviceptr_v2, CUmemoryPool, CUmemorytype_enum, CUpointer_attribute};
 
-use crate::{Device, Driver, Result, raw};
+use crate::{Device, DeviceSlice, Driver, Result, raw};
 
 /// What the driver knows about the memory at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,32 +50,21 @@ unsafe impl Send for PointerInfo {}
 unsafe impl Sync for PointerInfo {}
 
 impl Driver {
-    /// What the driver knows about `address`; `None` if it does not know the address at all. Ordinary host memory is
-    /// unknown to it, and so is memory that was freed. (Memory that was freed in stream order is unknown from the call
-    /// on, also while work before the free still uses it.)
+    /// What the driver knows about `address`; `None` if it does not know the address at all, as that of ordinary host
+    /// memory. The answer is a snapshot: nothing keeps the memory as it is.
     ///
-    /// The answer is a snapshot: nothing keeps the memory as it is.
-    ///
-    /// ```
-    /// # use cupool::*;
-    /// # let simulator = cupool_sim::Simulator::new();
-    /// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
-    /// # let device = driver.device(0)?;
-    /// # let context = device.primary_context()?;
-    /// let stream = Stream::new(&context)?;
-    /// let buffer = MemPool::new(&device)?.alloc::<u32, _>(100, &stream)?;
-    /// let info = driver.pointer_info(buffer.as_raw() + 8)?.expect("it is alive");
-    /// assert_eq!((info.kind, info.start), (MemoryKind::Device, buffer.as_raw()));
-    /// assert!(!info.is_legacy_ipc_capable);
-    /// assert_eq!(driver.pointer_info((&raw const buffer).addr() as u64)?, None);
-    /// # Ok::<(), Error>(())
-    /// ```
+    /// [`DeviceSlice::pointer_info`] is the same for memory of this crate's, and safe.
     ///
     /// # Errors
     /// As [`init`](Self::init), or whatever the driver answers. That an address is unknown is no error.
+    ///
+    /// # Safety
+    /// `address` must not be that of memory that has been freed in stream order: CUDA leaves undefined what comes of a
+    /// question about that. Any other number will do, and memory that lives may be freed afterwards.
     #[doc(alias = "cuPointerGetAttributes")]
+    #[doc(alias = "cuMemGetAddressRange")]
     #[doc(alias = "cudaPointerGetAttributes")]
-    pub fn pointer_info(self, address: CUdeviceptr_v2) -> Result<Option<PointerInfo>> {
+    pub unsafe fn pointer_info(self, address: CUdeviceptr_v2) -> Result<Option<PointerInfo>> {
         use CUpointer_attribute as A;
 
         self.init()?;
@@ -106,7 +96,7 @@ impl Driver {
             (&raw mut mapped).cast(),
             (&raw mut pool).cast(),
         ];
-        // SAFETY: each attribute has the place of its type, or of a wider one.
+        // SAFETY: each attribute has the place of its type, or of a wider one; the caller vouches for the address.
         unsafe { raw::pointer::pointer_get_attributes(self.functions(), attributes, values, address)? };
         let kind = match kind {
             CUmemorytype_enum(0) => return Ok(None),
@@ -127,10 +117,43 @@ impl Driver {
         }))
     }
 
-    /// Whether there is managed memory at `address`, which the driver must know.
-    pub(crate) fn is_managed(self, address: CUdeviceptr_v2) -> Result<bool> {
+    /// Whether there is managed memory at `address`.
+    ///
+    /// # Safety
+    /// There must be live memory of the driver's.
+    pub(crate) unsafe fn is_managed(self, address: CUdeviceptr_v2) -> Result<bool> {
         let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED;
-        // SAFETY: the attribute is a boolean.
+        // SAFETY: the attribute is a boolean; the caller vouches for the address.
         unsafe { raw::pointer::pointer_get_flag(self.functions(), attribute, address) }
+    }
+}
+
+impl<T: Pod> DeviceSlice<'_, T> {
+    /// What the driver knows about the memory; `None` if there is none because there is nothing to hold.
+    ///
+    /// ```
+    /// # use cupool::*;
+    /// # let simulator = cupool_sim::Simulator::new();
+    /// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+    /// # let device = driver.device(0)?;
+    /// # let context = device.primary_context()?;
+    /// let stream = Stream::new(&context)?;
+    /// let buffer = MemPool::new(&device)?.alloc::<u32, _>(100, &stream)?;
+    /// let info = buffer.slice(2..)?.pointer_info()?.expect("it holds something");
+    /// assert_eq!((info.kind, info.start), (MemoryKind::Device, buffer.as_raw()));
+    /// assert!(!info.is_legacy_ipc_capable);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::LoanForgotten`](crate::Error::LoanForgotten), or whatever the driver answers.
+    #[doc(alias = "cuPointerGetAttributes")]
+    pub fn pointer_info(&self) -> Result<Option<PointerInfo>> {
+        if self.byte_len() == 0 {
+            return Ok(None);
+        }
+        self.ensure_usable()?;
+        // SAFETY: the memory lives for as long as the view.
+        unsafe { self.home().driver().pointer_info(self.as_raw()) }
     }
 }

@@ -9,6 +9,7 @@ use crate::{
     checker::{Misuse, Operation},
     handle::Kind,
     history::History,
+    managed::Placement,
     memory::{Allocation, Home, HostBlock},
     pool_space::{Space, Taker},
     state::{Answer, State},
@@ -217,6 +218,7 @@ impl State {
             ready: false,
             gone: false,
             uses: 0,
+            placement: Placement::default(),
         })
     }
 

@@ -94,7 +94,8 @@ fn managed_use<T: Pod, S: StreamHandle>(buffer: &Buffer<T, S>) -> Result<Option<
         return Err(Error::LoanForgotten);
     }
     let driver = buffer.home().driver();
-    if !driver.is_managed(buffer.as_raw())? {
+    // SAFETY: the buffer owns the memory, which is live.
+    if !unsafe { driver.is_managed(buffer.as_raw()) }? {
         return Err(Error::NotManaged);
     }
     exclusive_device(driver)
