@@ -10,7 +10,8 @@ use crate::Result;
 /// A yes or no about an address that the driver knows; it refuses others.
 ///
 /// # Safety
-/// The driver's documentation must give a boolean for `attribute`.
+/// The driver's documentation must give a boolean for `attribute`. `address` must not be that of memory that was freed
+/// in stream order.
 pub(crate) unsafe fn pointer_get_flag(
     functions: &Functions,
     attribute: CUpointer_attribute,
@@ -26,6 +27,7 @@ pub(crate) unsafe fn pointer_get_flag(
 ///
 /// # Safety
 /// Each of `values` must be writable, as the type that the driver's documentation gives for the attribute at its place.
+/// `address` must not be that of memory that was freed in stream order.
 pub(crate) unsafe fn pointer_get_attributes<const N: usize>(
     functions: &Functions,
     mut attributes: [CUpointer_attribute; N],
