@@ -67,6 +67,8 @@ fn returned_by<K: DefaultStreamKind>(address: CUdeviceptr_v2, stream: &DefaultSt
     match stream.inside(|stream| returned(address, stream, home)) {
         // The context is gone, and with it all that could use the memory.
         Err(error) if release::is_over(&error) => Ok(()),
+        // It may have been the context that could not be had.
+        Err(error) => stream.context().synchronize().map_err(|_| error),
         returned => returned,
     }
 }

@@ -297,8 +297,9 @@ fn a_loan_that_cannot_be_given_back_in_order_is_waited_for_or_given_up() {
         (&[Symbol::cuEventRecord][..], true),
         (&[Symbol::cuStreamWaitEvent], true),
         (&[Symbol::cuEventRecord, Symbol::cuStreamSynchronize], true),
-        (&[Symbol::cuEventRecord, Symbol::cuStreamSynchronize, Symbol::cuCtxSynchronize], false),
-        (&[Symbol::cuCtxPushCurrent], false),
+        (&[Symbol::cuEventRecord, Symbol::cuStreamSynchronize, Symbol::cuCtxSynchronize], true),
+        (&[Symbol::cuCtxPushCurrent], true),
+        (&[Symbol::cuCtxPushCurrent, Symbol::cuCtxSynchronize], false),
     ] {
         let fixture = Fixture::unchecked();
         let (context, pool, home) = (fixture.context(), fixture.pool(), fixture.stream());

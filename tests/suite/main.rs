@@ -41,9 +41,11 @@ mod j_events;
 #[cfg(feature = "launch")]
 mod launch;
 mod loans;
+mod managed;
 mod missing_entries;
 mod order_lost;
 mod peers;
+mod placement;
 mod pointers;
 mod quiet;
 mod staging;

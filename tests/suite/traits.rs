@@ -3,8 +3,9 @@
 use std::{rc::Rc, sync::Arc};
 
 use cupool::{
-    Buffer, Context, ContextRef, Device, DeviceSlice, DeviceSliceMut, Driver, DriverError, Error, Event, EventRef,
-    Loan, MemPool, MemPoolRef, PinnedBuffer, Registered, SharedLoan, Stream, StreamRef, TimedEvent,
+    Buffer, Context, ContextRef, DefaultLoan, Device, DeviceSlice, DeviceSliceMut, Driver, DriverError, Error, Event,
+    EventRef, Legacy, LegacyStream, Loan, ManagedBuffer, MemLocation, MemPool, MemPoolRef, PerThread, PerThreadStream,
+    PinnedBuffer, PointerInfo, Registered, SharedDefaultLoan, SharedLoan, Stream, StreamRef, TimedEvent,
 };
 
 const fn send<T: Send>() {}
@@ -45,6 +46,18 @@ const _: () = {
     sync::<DeviceSliceMut<'_, u8>>();
     send::<Loan<'_, u8, Arc<Stream>>>();
     send::<SharedLoan<'_, u8, Arc<Stream>>>();
+    send::<LegacyStream>();
+    sync::<LegacyStream>();
+    send::<DefaultLoan<'_, u8, Arc<Stream>, Legacy>>();
+    send::<SharedDefaultLoan<'_, u8, Arc<Stream>, Legacy>>();
+    send::<ManagedBuffer<u8>>();
+    sync::<ManagedBuffer<u8>>();
+    send::<ManagedBuffer<u8, &Stream>>();
+    send::<MemLocation>();
+    copy::<MemLocation>();
+    send::<PointerInfo>();
+    sync::<PointerInfo>();
+    copy::<PointerInfo>();
     send::<PinnedBuffer<u8>>();
     sync::<PinnedBuffer<u8>>();
     send::<Registered<Vec<u8>, u8>>();
@@ -72,6 +85,15 @@ lacks! {
     Buffer<u8, &Stream>: Clone;
     Buffer<u8, Arc<Stream>>: Clone;
     DeviceSliceMut<'_, u8>: Clone;
+    LegacyStream: Clone;
+    PerThreadStream: Clone;
+    PerThreadStream: Send;
+    PerThreadStream: Sync;
+    DefaultLoan<'_, u8, Arc<Stream>, PerThread>: Send;
+    SharedDefaultLoan<'_, u8, Arc<Stream>, PerThread>: Send;
+    ManagedBuffer<u8>: Clone;
+    ManagedBuffer<u8, Rc<Stream>>: Send;
+    ManagedBuffer<u8, Rc<Stream>>: Sync;
     Stream: Clone;
     MemPool: Clone;
     Context: Clone;
@@ -87,6 +109,8 @@ fn handles_are_as_small_as_promised() {
     assert_eq!(size_of::<Context>(), word);
     assert!(size_of::<Buffer<u8, &Stream>>() <= 32);
     assert_eq!(size_of::<Buffer<f64>>(), size_of::<Buffer<u8, &Stream>>());
+    assert_eq!(size_of::<LegacyStream>(), size_of::<Stream>());
+    assert_eq!(size_of::<PerThreadStream>(), size_of::<Stream>());
     assert_eq!(size_of::<DeviceSlice<'_, u8>>(), 3 * word);
     assert_eq!(size_of::<DeviceSliceMut<'_, u64>>(), 3 * word);
     assert!(size_of::<Error>() <= 3 * word);

@@ -2,12 +2,14 @@
 
 mod buffers;
 mod copies;
+mod default_streams;
 mod ends;
 mod events;
 mod host_copies;
 #[cfg(feature = "launch")]
 mod launches;
 mod loans;
+mod managed;
 mod objects;
 mod pinned;
 mod pools;
@@ -21,7 +23,9 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(host_copies::all());
     all.extend(threads::all());
     all.extend(pinned::all());
+    all.extend(managed::all());
     all.extend(loans::all());
+    all.extend(default_streams::all());
     all.extend(ends::all());
     all.extend(copies::all());
     all.extend(objects::all());

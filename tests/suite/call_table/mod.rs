@@ -9,6 +9,7 @@ macro_rules! none {
 mod exceptions;
 #[cfg(feature = "launch")]
 mod launches;
+mod memory;
 mod page_locked;
 
 use core::mem::forget;
@@ -63,6 +64,9 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     copies(&mut table);
     loans(&mut table);
     page_locked::page_locked(&mut table);
+    memory::default_streams(&mut table);
+    memory::managed(&mut table);
+    memory::pointers_and_peers(&mut table);
     errors(&mut table);
     #[cfg(feature = "launch")]
     launches::launches(&mut table);
