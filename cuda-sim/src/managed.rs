@@ -96,6 +96,13 @@ impl State {
         let first = values.next()?;
         values.all(|value| value == first).then_some(first)
     }
+
+    /// Who was said to use all pages of a range.
+    fn used_by(&self, number: u32, pointer: u64, bytes: usize) -> BTreeSet<CUdevice> {
+        let Some(allocation) = self.memory.all.get(number) else { return BTreeSet::new() };
+        let of = |page| allocation.placement.0.get(&page).map(|page| page.accessed_by.clone()).unwrap_or_default();
+        pages(pointer, bytes).map(of).reduce(|one, other| &one & &other).unwrap_or_default()
+    }
 }
 
 /// What was said about an allocation's pages.
@@ -237,7 +244,7 @@ pub(crate) fn range_attribute(
     let id_of = |location: Option<CUmemLocation>| location.map_or(NO_DEVICE, |location| location.id);
     let value = match attribute {
         A::CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY if data_bytes >= 4 && data_bytes.is_multiple_of(4) => {
-            let mut common = state.common(number, pointer, bytes, |page| page.accessed_by.clone()).unwrap_or_default();
+            let mut common = state.used_by(number, pointer, bytes);
             let mut next = || common.pop_first().unwrap_or(NO_DEVICE);
             return data.cast::<c_int>().set_all((0..data_bytes / 4).map(|_| next()));
         }

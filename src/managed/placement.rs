@@ -22,6 +22,7 @@ impl<T: Pod, S: StreamHandle> ManagedBuffer<T, S> {
     /// a NUMA node before CUDA 12.2; `CUDA_ERROR_INVALID_DEVICE` for a device without
     /// [concurrent managed access](crate::Device::concurrent_managed_access); else whatever the driver answers.
     #[doc(alias = "cuMemPrefetchAsync")]
+    #[doc(alias = "cuMemPrefetchAsync_v2")]
     #[doc(alias = "cudaMemPrefetchAsync")]
     pub fn prefetch(&self, range: impl RangeBounds<usize>, location: MemLocation) -> Result<()> {
         let Some(range) = self.bytes_of(range)? else { return Ok(()) };
@@ -42,6 +43,7 @@ impl<T: Pod, S: StreamHandle> ManagedBuffer<T, S> {
     /// # Errors
     /// [`Error::OutOfBounds`], or whatever the driver answers.
     #[doc(alias = "cuMemAdvise")]
+    #[doc(alias = "cuMemAdvise_v2")]
     #[doc(alias = "cudaMemAdvise")]
     pub fn set_read_mostly(&self, range: impl RangeBounds<usize>, on: bool) -> Result<()> {
         let advice = if on {
