@@ -51,10 +51,10 @@ pub(crate) unsafe fn mem_prefetch_async(
     location: CUmemLocation,
     stream: CUstream,
 ) -> Result<()> {
-    match (functions.cuMemPrefetchAsync_v2, device_of(location)) {
+    relaxed(functions, || match (functions.cuMemPrefetchAsync_v2, device_of(location)) {
         (None, Some(device)) => call!(functions, cuMemPrefetchAsync?(address, bytes, device, stream)),
         _ => call!(functions, cuMemPrefetchAsync_v2?(address, bytes, location, 0, stream)),
-    }
+    })
 }
 
 /// # Safety

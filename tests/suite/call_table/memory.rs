@@ -78,7 +78,9 @@ pub(super) fn managed(table: &mut Table<'_>) {
     drop(table.row("ManagedBuffer::on (another stream)", &FENCE[1..3], || buffer.on(&other).unwrap()));
     drop(table.row("ManagedBuffer::on_default", &FENCE, || buffer.on_default(&default).unwrap()));
 
-    let prefetch = [&[cuStreamIsCapturing][..], &inside(cuMemPrefetchAsync_v2)].concat();
+    let prefetch =
+        [&[cuStreamIsCapturing, cuCtxPushCurrent, EXCHANGE][..], &[cuMemPrefetchAsync_v2, EXCHANGE, cuCtxPopCurrent]]
+            .concat();
     table.row("ManagedBuffer::prefetch", &prefetch, || buffer.prefetch(.., MemLocation::Host).unwrap());
     let told = [cuCtxPushCurrent, EXCHANGE, cuMemAdvise_v2, EXCHANGE, cuCtxPopCurrent];
     table.row("ManagedBuffer::set_read_mostly", &told, || buffer.set_read_mostly(.., true).unwrap());
