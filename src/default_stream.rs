@@ -73,17 +73,17 @@ mod sealed {
     pub trait Sealed {
         /// The handle's value in every process.
         const HANDLE: usize;
-        const NAME: &str;
+        const NAME: &'static str;
     }
     /// `CU_STREAM_LEGACY`
     impl Sealed for super::Legacy {
         const HANDLE: usize = 1;
-        const NAME: &str = "LegacyStream";
+        const NAME: &'static str = "LegacyStream";
     }
     /// `CU_STREAM_PER_THREAD`
     impl Sealed for super::PerThread {
         const HANDLE: usize = 2;
-        const NAME: &str = "PerThreadStream";
+        const NAME: &'static str = "PerThreadStream";
     }
 }
 
