@@ -25,6 +25,8 @@ struct Shared {
     staging: Staging,
     /// Likewise.
     parked: Parked,
+    /// Likewise.
+    managed: Parked,
     /// `None` if somebody else keeps the context alive.
     retain: Option<Retain>,
 }
@@ -82,7 +84,16 @@ impl Context {
     }
 
     fn with_retain(device: Device, raw: CUcontext, retain: Option<Retain>) -> Self {
-        Self { shared: Arc::new(Shared { raw, device, staging: Staging::new(), parked: Parked::new(), retain }) }
+        Self {
+            shared: Arc::new(Shared {
+                raw,
+                device,
+                staging: Staging::new(),
+                parked: Parked::pinned(),
+                managed: Parked::managed(),
+                retain,
+            }),
+        }
     }
 
     /// The context's device.
@@ -161,6 +172,11 @@ impl Context {
         &self.shared.parked
     }
 
+    /// Managed memory that was dropped before the device was done with it.
+    pub(crate) fn parked_managed(&self) -> &Parked {
+        &self.shared.managed
+    }
+
     /// A second value for the same share, which must not outlive it and must never be dropped.
     pub(crate) const fn alias(&self) -> ManuallyDrop<Self> {
         // SAFETY: the copy is never dropped, so it takes no part in the counting.
@@ -175,6 +191,7 @@ impl Drop for Shared {
         unsafe {
             self.staging.free(functions, self.raw);
             self.parked.free(functions, self.raw);
+            self.managed.free(functions, self.raw);
         }
     }
 }

@@ -151,6 +151,27 @@ pub enum Error {
         /// The device's ordinal.
         device: i32,
     },
+    /// The two belong to different contexts, and what was asked for works in one only.
+    #[error("the objects belong to different contexts")]
+    ContextMismatch,
+    /// The memory is not managed.
+    #[error("the memory is not managed memory")]
+    NotManaged,
+    /// The device has no managed memory.
+    #[error("device {device} has no managed memory (CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY is 0)")]
+    ManagedMemoryUnsupported {
+        /// The device's ordinal.
+        device: i32,
+    },
+    /// The host must not touch managed memory while that device works, so it is not let to look.
+    #[error(
+        "device {device} does not share managed memory with the host while it works \
+         (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0): copy instead"
+    )]
+    ConcurrentManagedAccessUnsupported {
+        /// The device's ordinal.
+        device: i32,
+    },
     /// Work on another stream that uses this stream's memory could neither be ordered nor waited for.
     /// Its memory is leaked rather than freed.
     #[error("foreign work on this stream's memory could neither be ordered nor waited for; its memory is given up")]

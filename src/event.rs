@@ -93,10 +93,13 @@ impl Event {
     /// on waiting for what was marked when they began to.
     ///
     /// # Errors
-    /// Whatever the driver answers: `CUDA_ERROR_INVALID_HANDLE` if the stream is of another context.
+    /// [`Error::ContextMismatch`] before any call if the stream is of another context; else whatever the driver answers.
     #[doc(alias = "cuEventRecord")]
     pub fn record(&self, stream: &Stream) -> Result<()> {
         self.driver().ensure_same(stream.driver())?;
+        if self.context.as_raw() != stream.context().as_raw() {
+            return Err(Error::ContextMismatch);
+        }
         // SAFETY: both are borrowed, hence live.
         unsafe { raw::event::event_record(self.driver().functions(), self.raw, stream.as_raw()) }
     }

@@ -61,7 +61,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     }
 
     /// Makes `stream` wait for the home stream; memory that is not there needs no order.
-    fn admit(&self, stream: &Stream) -> Result<()> {
+    pub(crate) fn admit(&self, stream: &Stream) -> Result<()> {
         self.home().driver().ensure_same(stream.driver())?;
         if self.byte_len() == 0 {
             return Ok(());
@@ -75,7 +75,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
 }
 
 /// Makes `home` wait for `stream`, which has had the memory at `address`; fails if the memory must be given up.
-fn returned(address: CUdeviceptr_v2, stream: &Stream, home: &Stream) -> Result<()> {
+pub(crate) fn returned(address: CUdeviceptr_v2, stream: &Stream, home: &Stream) -> Result<()> {
     if address == 0 {
         return Ok(());
     }

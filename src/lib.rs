@@ -45,6 +45,8 @@ mod capture_mode;
 #[allow(unsafe_code)]
 mod context;
 #[allow(unsafe_code)]
+mod default_stream;
+#[allow(unsafe_code)]
 mod deferred;
 mod device;
 #[allow(unsafe_code)]
@@ -64,10 +66,15 @@ mod host_function;
 pub mod launch;
 #[allow(unsafe_code)]
 mod lend;
+mod lend_default;
+#[allow(unsafe_code)]
+mod managed;
 #[allow(unsafe_code)]
 mod mem_pool;
 #[allow(unsafe_code)]
 mod order;
+#[allow(unsafe_code)]
+mod pointer;
 #[allow(unsafe_code)]
 mod raw;
 mod release;
@@ -86,6 +93,7 @@ pub use buffer::Buffer;
 pub use capture_mode::RelaxedCaptureMode;
 pub use context::{Context, ContextRef, MemoryInfo};
 pub use cuda_sys;
+pub use default_stream::{DefaultStream, DefaultStreamKind, Legacy, LegacyStream, PerThread, PerThreadStream};
 pub use device::{Device, Uuid};
 pub use driver::Driver;
 pub use error::{DriverError, Error, LoadFailure, Result};
@@ -93,11 +101,13 @@ pub use event::{Event, EventRef, TimedEvent};
 pub use graph_memory::GraphMemoryUsage;
 pub use host::{PinnedBuffer, Registered};
 pub use lend::{Loan, SharedLoan};
+pub use lend_default::{DefaultLoan, SharedDefaultLoan};
+pub use managed::{ManagedBuffer, MemLocation};
 pub use mem_pool::{
-    Access, CurrentPool, DefaultThreshold, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties, MemPoolRef,
-    MemPoolUsage, OutOfMemory, Rescue,
-    Trimmed,
+    Access, CurrentPool, DefaultThreshold, MemHandleTypes, MemKind, MemPool, MemPoolLocation, MemPoolProperties,
+    MemPoolRef, MemPoolUsage, OutOfMemory, Rescue, Trimmed,
 };
+pub use pointer::{MemoryKind, PointerInfo};
 pub use release::{recent_release_failures, release_failures, set_release_hook};
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use stream::{Stream, StreamHandle, StreamOptions, StreamRef};

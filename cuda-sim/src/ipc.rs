@@ -9,6 +9,7 @@ use crate::{
     checker::Operation,
     handle::Kind,
     history::History,
+    managed::Placement,
     memory::{Allocation, Home},
     pool::Owner,
     state::{Answer, State},
@@ -163,6 +164,7 @@ pub(crate) fn import_pointer(
         ready: true,
         gone: false,
         uses: 0,
+        placement: Placement::default(),
     });
     state.pool_gained_allocation(number);
     pointer.set(address)

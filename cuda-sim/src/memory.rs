@@ -12,6 +12,7 @@ use crate::{
     backing::POISON,
     checker::{Misuse, Operation},
     history::History,
+    managed::Placement,
     state::{Answer, State},
     table::Table,
     work::Point,
@@ -102,6 +103,8 @@ pub(crate) struct Allocation {
     pub(crate) gone: bool,
     /// Pending operations that use it.
     pub(crate) uses: u32,
+    /// Where its pages were told to be, if it is managed.
+    pub(crate) placement: Placement,
 }
 
 /// All allocations.

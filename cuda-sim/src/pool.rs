@@ -11,6 +11,7 @@ use crate::{
     handle::Kind,
     history::History,
     location::plain,
+    managed::Placement,
     memory::{Allocation, Home, HostBlock},
     pool_space::{HostSpace, Space, Taker},
     state::{Answer, State},
@@ -231,6 +232,7 @@ impl State {
             ready: false,
             gone: false,
             uses: 0,
+            placement: Placement::default(),
         })
     }
 

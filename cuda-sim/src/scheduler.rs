@@ -147,12 +147,16 @@ impl State {
 
     fn perform(&mut self, work: &Work) {
         match work {
-            Work::Wait(_) | Work::CallHost(_) | Work::Nothing => {}
+            Work::Wait(_) | Work::CallHost(_) => {}
             Work::Record { event, serial } => self.recorded(*event, *serial),
             Work::Allocate(allocation) => self.allocation_runs(*allocation),
             Work::Free(allocation) => self.free_runs(*allocation),
             Work::Fill { address, allocation, bytes, pattern, width } => {
                 self.run_fill(*address, *allocation, *bytes, *pattern, *width);
+            }
+            // It changes nothing that anybody could see: reading comes closest.
+            Work::Prefetch { address, allocation, bytes } => {
+                self.use_memory(*allocation, *address, *bytes, Use::Read);
             }
             Work::FillHost { pointer, range, bytes, pattern, width } => {
                 self.use_pinned(*range, pointer.address(), *bytes, Use::Write);

@@ -74,10 +74,14 @@ pub(crate) enum Work {
         source: Place,
         bytes: usize,
     },
+    /// Has managed memory moved, which is to be there; it is left where it is.
+    Prefetch {
+        address: u64,
+        allocation: u32,
+        bytes: u64,
+    },
     CallHost(HostFunction),
     Launch(Arc<Launch>),
-    /// Takes its place in the order, and does nothing.
-    Nothing,
 }
 
 /// One piece of work, with what a report needs.
@@ -362,7 +366,10 @@ impl State {
 
     fn count_uses(&mut self, work: &Work, more: bool) {
         match work {
-            Work::Allocate(allocation) | Work::Free(allocation) | Work::Fill { allocation, .. } => {
+            Work::Allocate(allocation)
+            | Work::Free(allocation)
+            | Work::Fill { allocation, .. }
+            | Work::Prefetch { allocation, .. } => {
                 self.count_use(*allocation, more);
             }
             Work::FillHost { range, .. } => self.host.count_use(*range, more),
@@ -383,7 +390,7 @@ impl State {
                     }
                 }
             }
-            Work::Wait(_) | Work::Record { .. } | Work::CallHost(_) | Work::Nothing => {}
+            Work::Wait(_) | Work::Record { .. } | Work::CallHost(_) => {}
         }
     }
 }

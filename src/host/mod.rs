@@ -4,6 +4,6 @@ mod parked;
 mod pinned;
 mod registered;
 
-pub(crate) use parked::Parked;
+pub(crate) use parked::{Memory, Parked};
 pub use pinned::PinnedBuffer;
 pub use registered::Registered;

@@ -1,8 +1,10 @@
-//! Pinned memory without an owner: kept for reuse, and because the device may still be at it.
+//! Memory without an owner, page-locked or managed: kept for reuse, and because the device may still be at it.
 //!
-//! Freeing page-locked memory waits for all work of the device, and making it is slow. So what is dropped is parked
-//! here, and is freed when so much has come together that somebody who makes more has to wait for it, when it is asked
-//! for, or with the context.
+//! Freeing such memory waits for all work of the device, and making it is slow. So what is dropped is parked here, and is
+//! freed when so much has come together that somebody who makes more has to wait for it, when it is asked for, or with
+//! the context.
+
+use core::ffi::c_void;
 
 use cuda_sys::{CUcontext, CUevent, Functions};
 
@@ -15,31 +17,43 @@ use crate::{
 const MOST: usize = 256 << 20;
 
 /// Memory, and the event after which the device is done with it.
-pub(crate) struct Pinned {
-    pub(super) address: *mut u8,
-    pub(super) bytes: usize,
-    pub(super) event: CUevent,
+pub(crate) struct Memory {
+    pub(crate) address: *mut u8,
+    pub(crate) bytes: usize,
+    pub(crate) event: CUevent,
+    /// Whether the event is that; else all work of the context must be waited for.
+    pub(crate) marked: bool,
 }
 
 // SAFETY: the memory has no other owner, and event handles may be used from every thread.
-unsafe impl Send for Pinned {}
+unsafe impl Send for Memory {}
+// SAFETY: as above; what is at the address is reached through the owner only.
+unsafe impl Sync for Memory {}
 
-/// A context's parked memory.
-pub(crate) struct Parked(Mutex<Vec<Pinned>>);
+/// A context's parked memory of one kind.
+pub(crate) struct Parked {
+    all: Mutex<Vec<Memory>>,
+    /// The call that frees it.
+    free: unsafe fn(&Functions, *mut c_void) -> Result<()>,
+}
 
 impl Parked {
-    pub(crate) const fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
+    pub(crate) const fn pinned() -> Self {
+        Self { all: Mutex::new(Vec::new()), free: raw::host::mem_free_host }
+    }
+
+    pub(crate) const fn managed() -> Self {
+        Self { all: Mutex::new(Vec::new()), free: raw::managed::mem_free }
     }
 
     /// No driver call.
-    pub(super) fn park(&self, pinned: Pinned) {
-        self.lock().push(pinned);
+    pub(crate) fn park(&self, memory: Memory) {
+        self.lock().push(memory);
     }
 
     /// Memory of at least `bytes` bytes, and less than twice as many, that the device is done with.
-    pub(super) fn take(&self, functions: &Functions, bytes: usize) -> Option<Pinned> {
-        let fits = |pinned: &Pinned| pinned.bytes >= bytes && pinned.bytes / 2 < bytes;
+    pub(crate) fn take(&self, functions: &Functions, bytes: usize) -> Option<Memory> {
+        let fits = |memory: &Memory| memory.marked && memory.bytes >= bytes && memory.bytes / 2 < bytes;
         let found = {
             let mut parked = self.lock();
             let position = parked.iter().position(fits)?;
@@ -56,8 +70,8 @@ impl Parked {
     }
 
     /// How many bytes are too many; 0 if they are few.
-    pub(super) fn surplus(&self) -> usize {
-        let bytes: usize = self.lock().iter().map(|pinned| pinned.bytes).sum();
+    pub(crate) fn surplus(&self) -> usize {
+        let bytes: usize = self.lock().iter().map(|memory| memory.bytes).sum();
         bytes.saturating_sub(MOST)
     }
 
@@ -73,15 +87,17 @@ impl Parked {
         }
         let free = || {
             let mut freed = 0;
-            for pinned in all {
+            for memory in all {
+                let all_work = || raw::context::ctx_synchronize(functions);
                 // SAFETY: a parked event is live, and the context current.
-                match unsafe { raw::event::event_synchronize(functions, pinned.event) }
-                    .or_else(|error| raw::context::ctx_synchronize(functions).map_err(|_| error))
-                {
+                let event = || unsafe { raw::event::event_synchronize(functions, memory.event) };
+                let done =
+                    if memory.marked { event().or_else(|error| all_work().map_err(|_| error)) } else { all_work() };
+                match done {
                     Ok(()) => {
-                        freed += pinned.bytes;
+                        freed += memory.bytes;
                         // SAFETY: nobody else has the memory, and the device is done with it.
-                        unsafe { pinned.free(functions) };
+                        unsafe { memory.free(functions, self.free) };
                     }
                     Err(error) => release::report(Err(error)),
                 }
@@ -96,18 +112,18 @@ impl Parked {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Pinned>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Memory>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Pinned {
+impl Memory {
     /// # Safety
-    /// The device must be done with the memory, and its context be current.
-    pub(super) unsafe fn free(self, functions: &Functions) {
+    /// The device must be done with the memory, its context be current, and `free` be for its kind.
+    unsafe fn free(self, functions: &Functions, free: unsafe fn(&Functions, *mut c_void) -> Result<()>) {
         // SAFETY: both are owned and end here, as the caller says.
         unsafe {
-            release::report(raw::host::mem_free_host(functions, self.address.cast()));
+            release::report(free(functions, self.address.cast()));
             release::report(raw::event::event_destroy(functions, self.event));
         }
     }

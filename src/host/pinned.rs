@@ -3,9 +3,9 @@
 use core::{fmt, mem::ManuallyDrop, ptr::NonNull, slice};
 
 use bytemuck::Pod;
-use cuda_sys::CUevent_flags_enum;
+use cuda_sys::{CUdeviceptr_v2, CUevent_flags_enum};
 
-use super::parked::Pinned;
+use super::parked::Memory;
 use crate::{
     Context, DeviceSlice, DeviceSliceMut, Error, Result, Stream, gate, order, raw, release,
     slice::{byte_len, ensure_same_len, is_aligned},
@@ -48,7 +48,7 @@ pub struct PinnedBuffer<T> {
 }
 
 struct Owned {
-    pinned: ManuallyDrop<Pinned>,
+    pinned: ManuallyDrop<Memory>,
     context: Context,
     pending: Mutex<Pending>,
 }
@@ -134,6 +134,22 @@ impl<T: Pod> PinnedBuffer<T> {
     #[must_use]
     pub const fn as_raw(&self) -> *mut T {
         self.memory.as_ptr()
+    }
+
+    /// The address under which kernels of the buffer's own device reach the elements; 0 if there is none. What they do
+    /// there must be done before the elements are looked at and before the buffer is dropped: this crate waits for
+    /// its own copies only.
+    ///
+    /// # Errors
+    /// Whatever the driver answers.
+    #[doc(alias = "cuMemHostGetDevicePointer")]
+    pub fn device_address(&self) -> Result<CUdeviceptr_v2> {
+        let Some(owned) = &self.owned else { return Ok(0) };
+        let functions = owned.context.driver().functions();
+        // SAFETY: page-locked memory that this buffer owns.
+        owned
+            .context
+            .with_current(|| unsafe { raw::host::mem_host_get_device_pointer(functions, self.memory.as_ptr().cast()) })
     }
 
     /// The elements, after waiting for copies that still write them.
@@ -289,7 +305,7 @@ impl Drop for Owned {
 
 impl Context {
     /// Memory of `bytes` bytes or more that the device does not use.
-    fn take_pinned(&self, bytes: usize) -> Result<Pinned> {
+    fn take_pinned(&self, bytes: usize) -> Result<Memory> {
         let functions = self.driver().functions();
         if let Some(pinned) = self.parked().take(functions, bytes) {
             return Ok(pinned);
@@ -302,7 +318,7 @@ impl Context {
             let event = unsafe { raw::event::event_create(functions, CUevent_flags_enum::CU_EVENT_DISABLE_TIMING) }?;
             // SAFETY: as above.
             match unsafe { raw::host::mem_host_alloc(functions, bytes) } {
-                Ok(address) => Ok(Pinned { address: address.cast(), bytes, event }),
+                Ok(address) => Ok(Memory { address: address.cast(), bytes, event, marked: true }),
                 Err(error) => {
                     // SAFETY: the event was just made, and nobody has seen it.
                     release::report(unsafe { raw::event::event_destroy(functions, event) });

@@ -7,6 +7,7 @@ use core::{
 };
 
 use bytemuck::Pod;
+use cuda_sys::CUdeviceptr_v2;
 
 use crate::{Context, Error, Result, raw, release};
 
@@ -79,6 +80,21 @@ impl<M: DerefMut<Target = [T]>, T: Pod> Registered<M, T> {
             }
             Err(error) => Err((error, memory)),
         }
+    }
+}
+
+impl<M: DerefMut<Target = [T]>, T: Pod> Registered<M, T> {
+    /// The address under which kernels of the context's device reach the elements; 0 if there is none. What they do
+    /// there must be done before the elements are looked at and before this is dropped.
+    ///
+    /// # Errors
+    /// Whatever the driver answers.
+    #[doc(alias = "cuMemHostGetDevicePointer")]
+    pub fn device_address(&self) -> Result<CUdeviceptr_v2> {
+        let Some(context) = &self.context else { return Ok(0) };
+        let (address, functions) = (self.memory.as_ptr().cast_mut(), context.driver().functions());
+        // SAFETY: the memory is registered for as long as this exists.
+        context.with_current(|| unsafe { raw::host::mem_host_get_device_pointer(functions, address.cast()) })
     }
 }
 

@@ -1,6 +1,6 @@
 //! How pools come to be: made with properties, or found where the driver keeps one.
 
-use super::{Access, MemKind, MemLocation, MemPool, MemPoolProperties, MemPoolRef, properties::admitted_location};
+use super::{Access, MemKind, MemPool, MemPoolLocation, MemPoolProperties, MemPoolRef, properties::admitted_location};
 use crate::{Device, Result, raw};
 
 /// The first driver that keeps opportunistic reuse from handing out memory in use.
@@ -21,7 +21,7 @@ impl MemPool {
     /// default pool where they have others.
     #[doc(alias = "cuMemGetDefaultMemPool")]
     #[doc(alias = "cudaMemGetDefaultMemPool")]
-    pub fn default_at(device: &Device, location: MemLocation, kind: MemKind) -> Result<MemPoolRef<'static>> {
+    pub fn default_at(device: &Device, location: MemPoolLocation, kind: MemKind) -> Result<MemPoolRef<'static>> {
         device.ensure_memory_pools_supported()?;
         let place = admitted_location(*device, location, kind)?;
         let raw = raw::mem_pool::mem_get_default_mem_pool(device.driver().functions(), place, kind.to_raw())?;
@@ -39,7 +39,7 @@ impl MemPool {
     /// If the current pool is not the default one, whoever made it must keep it alive for all of `'a`.
     #[doc(alias = "cuMemGetMemPool")]
     #[doc(alias = "cudaMemGetMemPool")]
-    pub unsafe fn current_at<'a>(device: &Device, location: MemLocation, kind: MemKind) -> Result<MemPoolRef<'a>> {
+    pub unsafe fn current_at<'a>(device: &Device, location: MemPoolLocation, kind: MemKind) -> Result<MemPoolRef<'a>> {
         device.ensure_memory_pools_supported()?;
         let place = admitted_location(*device, location, kind)?;
         let raw = raw::mem_pool::mem_get_mem_pool(device.driver().functions(), place, kind.to_raw())?;
@@ -55,7 +55,7 @@ impl MemPool {
         let raw = raw::mem_pool::mem_pool_create(device.driver().functions(), &properties.to_raw(place))?;
         // SAFETY: the pool was just made, and nobody else has it.
         let mut pool = unsafe { Self::from_raw(device, raw) };
-        let location = MemLocation::from_raw(place, device).unwrap_or(properties.location);
+        let location = MemPoolLocation::from_raw(place, device).unwrap_or(properties.location);
         pool.made = Some(MemPoolProperties { location, ..*properties });
         pool.clear_inherited_access()?;
         if properties.kind == MemKind::Pinned && location.is_host() {

@@ -11,7 +11,7 @@ use crate::Device;
 #[doc(alias = "CUmemLocationType")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum MemLocation {
+pub enum MemPoolLocation {
     /// In the memory of the pool's device.
     #[doc(alias = "CU_MEM_LOCATION_TYPE_DEVICE")]
     #[default]
@@ -30,7 +30,7 @@ pub enum MemLocation {
     Unspecified,
 }
 
-impl MemLocation {
+impl MemPoolLocation {
     /// What the driver calls such a place.
     pub(super) const fn raw_type(self) -> CUmemLocationType {
         match self {

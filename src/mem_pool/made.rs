@@ -7,7 +7,7 @@ use core::ffi::c_int;
 
 use cuda_sys::{CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPool_attribute as Attribute, CUresult};
 
-use super::{MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties};
+use super::{MemHandleTypes, MemKind, MemPool, MemPoolLocation, MemPoolProperties};
 use crate::{Error, Result, raw};
 
 impl MemPool {
@@ -20,14 +20,14 @@ impl MemPool {
     #[doc(alias = "CU_MEMPOOL_ATTR_LOCATION_TYPE")]
     #[doc(alias = "CU_MEMPOOL_ATTR_LOCATION_ID")]
     #[doc(alias = "cuMemPoolGetAttribute")]
-    pub fn location(&self) -> Result<Option<MemLocation>> {
+    pub fn location(&self) -> Result<Option<MemPoolLocation>> {
         let said = self.relaxed(|| {
             // SAFETY: these are the types that the driver's documentation gives.
             let (type_, id) = unsafe {
                 let type_: CUmemLocationType = self.newer(Attribute::CU_MEMPOOL_ATTR_LOCATION_TYPE)?;
                 (type_, self.newer::<c_int>(Attribute::CU_MEMPOOL_ATTR_LOCATION_ID)?)
             };
-            Ok(MemLocation::from_raw(CUmemLocation { type_, id }, self.device()))
+            Ok(MemPoolLocation::from_raw(CUmemLocation { type_, id }, self.device()))
         });
         self.or_as_made(said, |made| Some(made.location))
     }

@@ -22,7 +22,7 @@ pub use access::Access;
 pub use attribute::MemPoolUsage;
 pub use current::CurrentPool;
 pub use default::DefaultThreshold;
-pub use location::{MemHandleTypes, MemKind, MemLocation};
+pub use location::{MemHandleTypes, MemKind, MemPoolLocation};
 pub use out_of_memory::{OutOfMemory, Rescue};
 pub use properties::MemPoolProperties;
 pub use trim::Trimmed;

@@ -5,7 +5,7 @@ use cuda_sys::{
     CUmemPoolProps_v1, CUresult,
 };
 
-use super::{MemHandleTypes, MemKind, MemLocation};
+use super::{MemHandleTypes, MemKind, MemPoolLocation};
 use crate::{Device, Error, Result};
 
 /// How a pool is made: in the device's memory, pinned, keeping all it has, without a limit, unless told otherwise.
@@ -27,7 +27,7 @@ use crate::{Device, Error, Result};
 /// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
 /// # let device = driver.device(0)?;
 /// # let context = device.primary_context()?;
-/// let near = MemPoolProperties::new().location(MemLocation::NearestHostNuma).max_size(64 << 20);
+/// let near = MemPoolProperties::new().location(MemPoolLocation::NearestHostNuma).max_size(64 << 20);
 /// let pool = MemPool::with_properties(&device, &near)?;
 /// let stream = Stream::new(&context)?;
 /// // The device can use it, as it can its own memory.
@@ -40,7 +40,7 @@ use crate::{Device, Error, Result};
 #[non_exhaustive]
 pub struct MemPoolProperties {
     /// See [`location`](Self::location).
-    pub location: MemLocation,
+    pub location: MemPoolLocation,
     /// See [`kind`](Self::kind).
     pub kind: MemKind,
     /// See [`max_size`](Self::max_size).
@@ -63,7 +63,7 @@ impl MemPoolProperties {
     /// Pinned memory of the device, all of which the pool keeps, without a limit.
     pub const fn new() -> Self {
         Self {
-            location: MemLocation::Device,
+            location: MemPoolLocation::Device,
             kind: MemKind::Pinned,
             max_size: 0,
             release_threshold: u64::MAX,
@@ -74,7 +74,7 @@ impl MemPoolProperties {
 
     /// Where the memory lies. A pool of pinned host memory is opened to its device when it is made, for reading and
     /// writing; the driver by itself leaves it to the host.
-    pub const fn location(mut self, location: MemLocation) -> Self {
+    pub const fn location(mut self, location: MemPoolLocation) -> Self {
         self.location = location;
         self
     }
@@ -120,7 +120,7 @@ impl MemPoolProperties {
             "managed memory cannot be shared by handles"
         } else if managed && self.hw_decompress {
             "managed memory cannot be decompressed from in hardware"
-        } else if self.location == MemLocation::Host && !self.handle_types.is_empty() {
+        } else if self.location == MemPoolLocation::Host && !self.handle_types.is_empty() {
             "host memory of no particular node cannot be shared by handles"
         } else {
             return Ok(());
@@ -132,7 +132,7 @@ impl MemPoolProperties {
     fn ensure_since(&self, version: u32) -> Result<()> {
         let needs = [
             (self.kind == MemKind::Managed, "managed memory", 13000),
-            (self.location == MemLocation::Host, "host memory", 13000),
+            (self.location == MemPoolLocation::Host, "host memory", 13000),
             (self.location.is_host(), "memory of a NUMA node", 12020),
             (self.hw_decompress, "memory for hardware decompression", 12080),
             (self.handle_types.contains(MemHandleTypes::FABRIC), "fabric handles", 12030),
@@ -183,10 +183,10 @@ impl MemPoolProperties {
 }
 
 /// The place that the driver is to be told, if `device` has pools of that kind there.
-pub(super) fn admitted_location(device: Device, location: MemLocation, kind: MemKind) -> Result<CUmemLocation> {
+pub(super) fn admitted_location(device: Device, location: MemPoolLocation, kind: MemKind) -> Result<CUmemLocation> {
     use CUdevice_attribute as A;
     let lacks = |supported| supported == 0;
-    if kind != MemKind::Managed && location == MemLocation::Unspecified {
+    if kind != MemKind::Managed && location == MemPoolLocation::Unspecified {
         return Err(Error::PoolProperties("memory that stays lies somewhere"));
     }
     if kind == MemKind::Managed {
@@ -197,16 +197,16 @@ pub(super) fn admitted_location(device: Device, location: MemLocation, kind: Mem
         }
     }
     let id = match location {
-        MemLocation::Device => device.as_raw(),
-        MemLocation::Unspecified => 0,
-        MemLocation::Host => {
+        MemPoolLocation::Device => device.as_raw(),
+        MemPoolLocation::Unspecified => 0,
+        MemPoolLocation::Host => {
             deny(device, A::CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED, lacks)?;
             0
         }
-        MemLocation::HostNuma(_) | MemLocation::NearestHostNuma => {
+        MemPoolLocation::HostNuma(_) | MemPoolLocation::NearestHostNuma => {
             deny(device, A::CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED, lacks)?;
             match location {
-                MemLocation::HostNuma(node) => node,
+                MemPoolLocation::HostNuma(node) => node,
                 _ => nearest_node(device)?,
             }
         }

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use cuda_sys::{Functions, Symbol};
+use cuda_sys::{CUdeviceptr_v2, Functions, Symbol};
 
 use super::{call, out, stream::relaxed};
 use crate::{Error, Result};
@@ -26,6 +26,18 @@ pub(crate) unsafe fn mem_host_alloc(functions: &Functions, bytes: usize) -> Resu
 /// `address` must come from [`mem_host_alloc`], and not be used afterwards by anybody.
 pub(crate) unsafe fn mem_free_host(functions: &Functions, address: *mut c_void) -> Result<()> {
     relaxed(functions, || call!(functions, cuMemFreeHost?(address)))
+}
+
+/// The address under which the current context's device reaches page-locked memory.
+///
+/// # Safety
+/// `address` must be page-locked memory that is live.
+pub(crate) unsafe fn mem_host_get_device_pointer(
+    functions: &Functions,
+    address: *mut c_void,
+) -> Result<CUdeviceptr_v2> {
+    // SAFETY: the driver writes the address when it answers success.
+    unsafe { out(|device| call!(functions, cuMemHostGetDevicePointer?(device, address, 0))) }
 }
 
 /// Makes `bytes` bytes at `address` page-locked where they are.

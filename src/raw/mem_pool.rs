@@ -2,8 +2,7 @@
 
 use cuda_sys::{
     CUdevice, CUmemAccess_flags, CUmemAccessDesc_v1, CUmemAllocationType, CUmemLocation, CUmemPool_attribute,
-    CUmemPoolProps_v1,
-    CUmemoryPool, Functions,
+    CUmemPoolProps_v1, CUmemoryPool, Functions,
 };
 
 use super::{call, out, stream::relaxed};

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use cuda_sys::{CUdeviceptr_v2, CUmemoryPool, CUstream, Functions};
+use cuda_sys::{CUcontext, CUdeviceptr_v2, CUmemoryPool, CUstream, Functions};
 
 use super::{call, out};
 use crate::{DriverError, Result};
@@ -78,6 +78,18 @@ pub(crate) unsafe fn memcpy_dtod_async(
     stream: CUstream,
 ) -> Result<()> {
     call!(functions, cuMemcpyDtoDAsync(destination, source, bytes, stream))
+}
+
+/// # Safety
+/// Both addresses must be valid for `bytes` in `stream`'s order, and both contexts live.
+pub(crate) unsafe fn memcpy_peer_async(
+    functions: &Functions,
+    (destination, to): (CUdeviceptr_v2, CUcontext),
+    (source, from): (CUdeviceptr_v2, CUcontext),
+    bytes: usize,
+    stream: CUstream,
+) -> Result<()> {
+    call!(functions, cuMemcpyPeerAsync?(destination, to, source, from, bytes, stream))
 }
 
 /// # Safety

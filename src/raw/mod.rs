@@ -11,10 +11,12 @@ pub(crate) mod event;
 pub(crate) mod graph_memory;
 pub(crate) mod host;
 pub(crate) mod init;
+pub(crate) mod managed;
 pub(crate) mod mem_pool;
 pub(crate) mod memory;
 #[cfg(feature = "launch")]
 pub(crate) mod module;
+pub(crate) mod pointer;
 pub(crate) mod stream;
 
 use core::{mem::MaybeUninit, num::NonZero};

@@ -2,7 +2,9 @@
 
 use core::ffi::{c_int, c_void};
 
-use cuda_sys::{CUevent, CUstream, CUstream_flags_enum, CUstreamCaptureMode, CUstreamCaptureStatus, Functions};
+use cuda_sys::{
+    CUcontext, CUevent, CUstream, CUstream_flags_enum, CUstreamCaptureMode, CUstreamCaptureStatus, Functions,
+};
 
 use super::{call, out};
 use crate::{Result, capture_mode, gate, release};
@@ -46,6 +48,13 @@ pub(crate) unsafe fn stream_synchronize(functions: &Functions, stream: CUstream)
 /// `stream` and `event` must be live.
 pub(crate) unsafe fn stream_wait_event(functions: &Functions, stream: CUstream, event: CUevent) -> Result<()> {
     call!(functions, cuStreamWaitEvent(stream, event, 0))
+}
+
+/// # Safety
+/// `stream` must be live.
+pub(crate) unsafe fn stream_get_ctx(functions: &Functions, stream: CUstream) -> Result<CUcontext> {
+    // SAFETY: the driver writes the context when it answers success.
+    unsafe { out(|context| call!(functions, cuStreamGetCtx?(stream, context))) }
 }
 
 /// # Safety

@@ -62,6 +62,10 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     /// Copies `source` here, on this memory's home stream. If the source is at home on another stream, this one first
     /// waits for that, and that then for the copy; the host waits for neither.
     ///
+    /// Between devices the driver finds out by itself whose memory it is, but memory of a pool must be within reach of
+    /// the home's device: its pool must grant access. Where it does not, use
+    /// [`copy_from_peer`](DeviceSliceMut::copy_from_peer).
+    ///
     /// # Errors
     /// [`Error::LengthMismatch`] and [`Error::DriverMismatch`] before anything is enqueued; else whatever the driver
     /// answers.

@@ -2,6 +2,7 @@
 
 mod copy;
 mod fill;
+mod peer;
 
 use core::{
     fmt,

@@ -7,7 +7,8 @@ use std::{
 };
 
 use cupool::{
-    Buffer, Context, Driver, Event, MemPool, MemPoolProperties, PinnedBuffer, Registered, Stream, TimedEvent,
+    Buffer, Context, Driver, Event, LegacyStream, ManagedBuffer, MemPool, MemPoolProperties, PinnedBuffer, Registered,
+    Stream, TimedEvent,
 };
 use cupool_sim::Simulator;
 
@@ -26,6 +27,10 @@ pub(crate) const KINDS: &[&str] = &[
     "shared loan",
     "pinned buffer with a copy under way",
     "registered memory",
+    "managed buffer",
+    "managed memory kept by its context",
+    "default stream",
+    "loan to a default stream",
     "everything",
     #[cfg(feature = "launch")]
     "module",
@@ -111,6 +116,27 @@ pub(crate) fn make(kind: &str) -> Object {
             Box::new(host)
         }
         "registered memory" => Box::new(Registered::from_vec(&context, vec![1_u8; 10_000]).unwrap()),
+        "managed buffer" => {
+            let mut buffer: ManagedBuffer<u8> = ManagedBuffer::alloc(1000, Arc::new(stream)).unwrap();
+            buffer.as_host_mut_slice().unwrap().fill(1);
+            buffer.as_mut_slice().fill(2).unwrap();
+            Box::new(buffer)
+        }
+        "managed memory kept by its context" => {
+            let mut buffer = ManagedBuffer::<u8, _>::alloc(1000, &stream).unwrap();
+            buffer.as_mut_slice().fill(2).unwrap();
+            drop(buffer);
+            Box::new((context, stream))
+        }
+        "default stream" => {
+            let default = LegacyStream::new(&context).unwrap();
+            stream.wait_for_default(&default).unwrap();
+            Box::new(default)
+        }
+        "loan to a default stream" => {
+            let buffer: &'static mut Buffer<u8> = leaked(pool.alloc_zeroed(1000, Arc::new(stream)).unwrap());
+            Box::new(buffer.on_default(leaked(LegacyStream::new(&context).unwrap())).unwrap())
+        }
         "everything" => Box::new(everything(context, pool, stream, other)),
         #[cfg(feature = "launch")]
         "module" => Box::new(module(&context)),

@@ -9,7 +9,7 @@ use std::{
 use super::{scenarios, sweep};
 
 /// Calls that only a driver too old for their newer forms gets.
-const OLDER: [&str; 1] = ["cuDeviceGetUuid"];
+const OLDER: [&str; 3] = ["cuDeviceGetUuid", "cuMemAdvise", "cuMemPrefetchAsync"];
 
 /// The entry points that the crate's sources call.
 fn called_by_the_crate() -> BTreeSet<String> {

@@ -2,7 +2,7 @@
 //!
 //! | the call that fails | what stays |
 //! | --- | --- |
-//! | `cuMemFreeAsync` | the allocation |
+//! | `cuMemFreeAsync`, `cuMemFree` | the allocation |
 //! | `cuStreamDestroy`, `cuEventDestroy`, `cuMemPoolDestroy`, `cuModuleUnload` | the object |
 //! | `cuMemFreeHost`, `cuMemHostUnregister` | the page-locked memory, the registration |
 //! | `cuDevicePrimaryCtxRelease` | the retain |
@@ -112,8 +112,10 @@ impl Left {
             Symbol::cuEventDestroy => change.events = -1,
             Symbol::cuMemPoolCreate => change.pools = 1,
             Symbol::cuMemPoolDestroy => change.pools = -1,
-            Symbol::cuMemAllocFromPoolAsync | Symbol::cuMemAllocAsync => change.allocations = 1,
-            Symbol::cuMemFreeAsync => change.allocations = -1,
+            Symbol::cuMemAllocFromPoolAsync | Symbol::cuMemAllocAsync | Symbol::cuMemAllocManaged => {
+                change.allocations = 1;
+            }
+            Symbol::cuMemFreeAsync | Symbol::cuMemFree => change.allocations = -1,
             Symbol::cuMemHostAlloc => change.host_allocations = 1,
             Symbol::cuMemFreeHost => change.host_allocations = -1,
             Symbol::cuMemHostRegister => change.registrations = 1,

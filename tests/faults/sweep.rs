@@ -258,6 +258,7 @@ fn is_stood_in_for(scenario: &Scenario, fault: Fault, calls: &[Symbol], index: u
         | Symbol::cuStreamWaitEvent
         | Symbol::cuEventSynchronize
         | Symbol::cuStreamSynchronize
+        | Symbol::cuStreamIsCapturing
         | Symbol::cuCtxPushCurrent
             if later.find(|call| !is_around(*call)).is_some_and(is_wait) =>
         {

@@ -166,7 +166,7 @@ fn b8_an_event_is_refused_by_another_devices_stream_but_may_be_waited_for() {
     let contexts = [0, 1].map(|ordinal| fixture.driver().device(ordinal).unwrap().primary_context().unwrap());
     let streams = contexts.each_ref().map(|context| Stream::new(context).unwrap());
     let event = Event::new(&contexts[1]).unwrap();
-    assert_eq!(event.record(&streams[0]).unwrap_err().code(), Some(CUresult::CUDA_ERROR_INVALID_HANDLE));
+    assert_eq!(event.record(&streams[0]), Err(Error::ContextMismatch));
     event.record(&streams[1]).unwrap();
     streams[0].wait(&event).unwrap();
     streams[0].wait_for(&streams[1]).unwrap();

@@ -3,8 +3,8 @@
 use std::thread;
 
 use cupool::{
-    Access, Error, Event, MemPool, PinnedBuffer, Registered, RelaxedCaptureMode, Stream,
-    cuda_sys::CUstreamCaptureMode, recent_release_failures, release_failures,
+    Access, Error, Event, MemPool, PinnedBuffer, Registered, RelaxedCaptureMode, Stream, cuda_sys::CUstreamCaptureMode,
+    recent_release_failures, release_failures,
 };
 use cupool_sim::{CUresult, Simulator, Symbol};
 

@@ -1,7 +1,7 @@
 //! Pools of every kind: what the device does with them, and what they say of themselves.
 
 use cupool::{
-    Buffer, Device, Error, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties, Result, Stream,
+    Buffer, Device, Error, MemHandleTypes, MemKind, MemPool, MemPoolLocation, MemPoolProperties, Result, Stream,
     cuda_sys::{CUdevice_attribute as Attribute, CUstreamCaptureMode},
 };
 use cupool_sim::{CUresult, Simulator};
@@ -17,13 +17,13 @@ pub(crate) fn make(fixture: &Fixture, properties: MemPoolProperties) -> Result<M
 }
 
 /// The host's places for pools that this device has.
-fn host_places(device: Device) -> Vec<MemLocation> {
+fn host_places(device: Device) -> Vec<MemPoolLocation> {
     let mut places = Vec::new();
     if device.host_memory_pools_supported() == Ok(true) {
-        places.push(MemLocation::Host);
+        places.push(MemPoolLocation::Host);
     }
     if device.host_numa_memory_pools_supported() == Ok(true) && device.host_numa_id().is_ok_and(|node| node >= 0) {
-        places.extend([MemLocation::HostNuma(device.host_numa_id().unwrap()), MemLocation::NearestHostNuma]);
+        places.extend([MemPoolLocation::HostNuma(device.host_numa_id().unwrap()), MemPoolLocation::NearestHostNuma]);
     }
     places
 }
@@ -63,7 +63,7 @@ fn a_device_uses_managed_pools_wherever_they_would_rather_lie() {
     let fixture = Fixture::new();
     let (ordinary, stream) = (fixture.pool(), fixture.stream());
     assert_eq!(fixture.device().concurrent_managed_access(), Ok(true), "this device has no managed pools");
-    let places = [vec![MemLocation::Device, MemLocation::Unspecified], host_places(fixture.device())].concat();
+    let places = [vec![MemPoolLocation::Device, MemPoolLocation::Unspecified], host_places(fixture.device())].concat();
     for place in places {
         let pool = make(&fixture, properties().kind(MemKind::Managed).location(place)).unwrap();
         use_it(&pool, &ordinary, &stream);
@@ -75,7 +75,7 @@ fn a_device_uses_managed_pools_wherever_they_would_rather_lie() {
 fn memory_of_a_host_pool_moves_between_streams_and_outlives_its_pool_as_any_does() {
     let fixture = Fixture::new();
     let (first, second) = (fixture.stream(), fixture.shared_stream());
-    let pool = make(&fixture, properties().location(MemLocation::Host).max_size(POOL_SIZE)).unwrap();
+    let pool = make(&fixture, properties().location(MemPoolLocation::Host).max_size(POOL_SIZE)).unwrap();
     let mut buffer = pool.alloc_zeroed::<u32, _>(100, &first).unwrap();
     drop(pool);
     buffer.on(&second).unwrap().as_mut_slice().fill(7).unwrap();
@@ -115,9 +115,9 @@ fn a_pool_for_hardware_decompression_is_made_where_the_device_decompresses() {
 fn a_pool_says_what_it_was_made_as() {
     // What an older driver does not say is what was asked for; a newer one is asked.
     for fixture in [Fixture::new(), Fixture::with(Simulator::builder().driver_version(13020))] {
-        for place in [vec![MemLocation::Device], host_places(fixture.device())].concat() {
-            let node = || MemLocation::HostNuma(fixture.device().host_numa_id().unwrap());
-            let resolved = if place == MemLocation::NearestHostNuma { node() } else { place };
+        for place in [vec![MemPoolLocation::Device], host_places(fixture.device())].concat() {
+            let node = || MemPoolLocation::HostNuma(fixture.device().host_numa_id().unwrap());
+            let resolved = if place == MemPoolLocation::NearestHostNuma { node() } else { place };
             let pool = make(&fixture, properties().location(place).max_size(POOL_SIZE + 1)).unwrap();
             assert_eq!(pool.location(), Ok(Some(resolved)));
             assert_eq!((pool.kind(), pool.handle_types()), (Ok(Some(MemKind::Pinned)), Ok(MemHandleTypes::NONE)));
@@ -127,8 +127,8 @@ fn a_pool_says_what_it_was_made_as() {
             let pool = make(&fixture, properties().kind(MemKind::Managed).location(place)).unwrap();
             assert_eq!((pool.location(), pool.kind()), (Ok(Some(resolved)), Ok(Some(MemKind::Managed))));
         }
-        let nowhere = properties().kind(MemKind::Managed).location(MemLocation::Unspecified);
-        assert_eq!(make(&fixture, nowhere).unwrap().location(), Ok(Some(MemLocation::Unspecified)));
+        let nowhere = properties().kind(MemKind::Managed).location(MemPoolLocation::Unspecified);
+        assert_eq!(make(&fixture, nowhere).unwrap().location(), Ok(Some(MemPoolLocation::Unspecified)));
     }
 }
 
@@ -137,13 +137,13 @@ fn default_pools_of_places_are_the_current_ones_and_can_be_used() {
     let fixture = Fixture::new();
     let (device, stream) = (fixture.device(), fixture.stream());
     let of_device = MemPool::default_of(&device).unwrap();
-    let default = MemPool::default_at(&device, MemLocation::Device, MemKind::Pinned).unwrap();
+    let default = MemPool::default_at(&device, MemPoolLocation::Device, MemKind::Pinned).unwrap();
     assert_eq!(default.as_raw(), of_device.as_raw());
-    let places = [vec![MemLocation::Device, MemLocation::Unspecified], host_places(device)].concat();
+    let places = [vec![MemPoolLocation::Device, MemPoolLocation::Unspecified], host_places(device)].concat();
     for (place, kind) in places.into_iter().map(|place| (place, MemKind::Managed)).chain([
-        (MemLocation::Device, MemKind::Pinned),
-        (MemLocation::Host, MemKind::Pinned),
-        (MemLocation::NearestHostNuma, MemKind::Pinned),
+        (MemPoolLocation::Device, MemKind::Pinned),
+        (MemPoolLocation::Host, MemKind::Pinned),
+        (MemPoolLocation::NearestHostNuma, MemKind::Pinned),
     ]) {
         let pool = MemPool::default_at(&device, place, kind).unwrap();
         // SAFETY: nobody in this process makes another pool the current one.
@@ -160,7 +160,7 @@ fn default_pools_of_places_are_the_current_ones_and_can_be_used() {
 fn pinned_host_memory_of_a_default_pool_is_the_hosts_alone() {
     let fixture = Fixture::new();
     let stream = fixture.stream();
-    let pool = MemPool::default_at(&fixture.device(), MemLocation::Host, MemKind::Pinned).unwrap();
+    let pool = MemPool::default_at(&fixture.device(), MemPoolLocation::Host, MemKind::Pinned).unwrap();
     let mut buffer = pool.alloc::<u8, _>(100, &stream).unwrap();
     assert_eq!(buffer.fill(1).unwrap_err().code(), Some(CUresult::CUDA_ERROR_INVALID_VALUE));
 }
@@ -173,7 +173,7 @@ fn making_any_pool_leaves_a_capture_of_another_stream_whole() {
     // SAFETY: the stream is live.
     let code = unsafe { begin(stream.as_raw(), CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL) };
     assert_eq!(code, CUresult::CUDA_SUCCESS);
-    for place in [vec![MemLocation::Device], host_places(fixture.device())].concat() {
+    for place in [vec![MemPoolLocation::Device], host_places(fixture.device())].concat() {
         let pool = make(&fixture, properties().location(place).max_size(POOL_SIZE)).unwrap();
         assert!(pool.location().is_ok() && pool.max_size().is_ok());
     }

@@ -1,7 +1,8 @@
 //! Where drivers differ from their documentation, or from each other: addresses, attributes, values that are not kept.
 
 use cupool::{
-    Error, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolRef, cuda_sys::CUmemPool_attribute as PoolAttribute,
+    Error, MemHandleTypes, MemKind, MemPool, MemPoolLocation, MemPoolRef,
+    cuda_sys::CUmemPool_attribute as PoolAttribute,
 };
 use cupool_sim::{CUresult, Simulator, Symbol};
 
@@ -12,7 +13,7 @@ use crate::{
 
 #[test]
 fn f17_what_a_pool_of_somebody_else_is_a_newer_driver_says_and_an_older_one_does_not() {
-    let made = || properties().location(MemLocation::HostNuma(1)).max_size(POOL_SIZE);
+    let made = || properties().location(MemPoolLocation::HostNuma(1)).max_size(POOL_SIZE);
     for version in [13010, 13020] {
         let fixture = Fixture::with(Simulator::builder().driver_version(version));
         let device = fixture.device();
@@ -30,7 +31,7 @@ fn f17_what_a_pool_of_somebody_else_is_a_newer_driver_says_and_an_older_one_does
             let says = "the driver lacks CU_MEMPOOL_ATTR_HW_DECOMPRESS_ENABLED (introduced in CUDA 13.2)";
             assert_eq!(error.to_string(), says);
         } else {
-            assert_eq!(pool.location(), Ok(Some(MemLocation::HostNuma(1))));
+            assert_eq!(pool.location(), Ok(Some(MemPoolLocation::HostNuma(1))));
             assert_eq!(pool.kind(), Ok(Some(MemKind::Pinned)));
             assert_eq!(pool.max_size(), Ok(POOL_SIZE as u64));
             assert_eq!((pool.handle_types(), pool.hw_decompress()), (Ok(MemHandleTypes::POSIX_FD), Ok(false)));

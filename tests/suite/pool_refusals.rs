@@ -1,7 +1,8 @@
 //! Pools that a device or a driver does not have: refused before any is made, with the reason.
 
 use cupool::{
-    Error, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties, cuda_sys::CUdevice_attribute as Attribute,
+    Error, MemHandleTypes, MemKind, MemPool, MemPoolLocation, MemPoolProperties,
+    cuda_sys::CUdevice_attribute as Attribute,
 };
 use cupool_sim::{CUresult, Simulator, Symbol};
 
@@ -15,14 +16,14 @@ fn i17_a_host_pool_lies_on_the_node_nearest_to_its_device_or_on_the_one_that_is_
     let node = Attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID;
     let fixture = Fixture::with(Simulator::builder().driver_version(13020).attribute(node, 1));
     let at = |place| make(&fixture, properties().location(place).max_size(POOL_SIZE)).unwrap().location();
-    assert_eq!(at(MemLocation::NearestHostNuma), Ok(Some(MemLocation::HostNuma(1))));
-    assert_eq!(at(MemLocation::HostNuma(0)), Ok(Some(MemLocation::HostNuma(0))));
-    let error = make(&fixture, properties().location(MemLocation::HostNuma(77))).unwrap_err();
+    assert_eq!(at(MemPoolLocation::NearestHostNuma), Ok(Some(MemPoolLocation::HostNuma(1))));
+    assert_eq!(at(MemPoolLocation::HostNuma(0)), Ok(Some(MemPoolLocation::HostNuma(0))));
+    let error = make(&fixture, properties().location(MemPoolLocation::HostNuma(77))).unwrap_err();
     assert_eq!(error.code(), Some(CUresult::CUDA_ERROR_INVALID_VALUE));
 
     // No node is not node 0.
     let fixture = Fixture::with(Simulator::builder().attribute(node, -1));
-    let error = make(&fixture, properties().location(MemLocation::NearestHostNuma)).unwrap_err();
+    let error = make(&fixture, properties().location(MemPoolLocation::NearestHostNuma)).unwrap_err();
     assert_eq!(error, Error::PoolKindUnsupported { device: 0, attribute: node, value: -1 });
     assert_eq!(fixture.sim().count(Symbol::cuMemPoolCreate), 0);
 }
@@ -31,12 +32,12 @@ fn i17_a_host_pool_lies_on_the_node_nearest_to_its_device_or_on_the_one_that_is_
 fn denied() -> Vec<(MemPoolProperties, Attribute)> {
     let numa = Attribute::CU_DEVICE_ATTRIBUTE_HOST_NUMA_MEMORY_POOLS_SUPPORTED;
     let shareable = Attribute::CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES;
-    let near = properties().location(MemLocation::NearestHostNuma);
-    let host = properties().location(MemLocation::Host);
+    let near = properties().location(MemPoolLocation::NearestHostNuma);
+    let host = properties().location(MemPoolLocation::Host);
     vec![
         (host, Attribute::CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED),
         (host.kind(MemKind::Managed), Attribute::CU_DEVICE_ATTRIBUTE_HOST_MEMORY_POOLS_SUPPORTED),
-        (properties().location(MemLocation::HostNuma(0)), numa),
+        (properties().location(MemPoolLocation::HostNuma(0)), numa),
         (near, numa),
         (properties().kind(MemKind::Managed), Attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS),
         (properties().handle_types(MemHandleTypes::POSIX_FD), shareable),
@@ -98,7 +99,7 @@ fn a16_a_step_after_the_creation_that_fails_ends_the_pool() {
     let fixture = Fixture::simulated();
     for step in [Symbol::cuMemPoolSetAccess, Symbol::cuMemPoolSetAttribute, Symbol::cuMemPoolGetAttribute] {
         fixture.sim().fail(step, 0, CUresult::CUDA_ERROR_INVALID_VALUE);
-        let error = make(&fixture, properties().location(MemLocation::Host)).unwrap_err();
+        let error = make(&fixture, properties().location(MemPoolLocation::Host)).unwrap_err();
         assert!(error.to_string().contains(step.row()), "{error}");
         assert_eq!(fixture.sim().live().pools, 0);
     }
@@ -109,7 +110,7 @@ fn a16_without_a_default_managed_pool_one_of_our_own_still_works() {
     let fixture = Fixture::simulated();
     let (device, stream) = (fixture.device(), fixture.stream());
     fixture.sim().fail_every(Symbol::cuMemGetDefaultMemPool, CUresult::CUDA_ERROR_NOT_SUPPORTED);
-    let error = MemPool::default_at(&device, MemLocation::Device, MemKind::Managed).unwrap_err();
+    let error = MemPool::default_at(&device, MemPoolLocation::Device, MemKind::Managed).unwrap_err();
     assert_eq!(error.code(), Some(CUresult::CUDA_ERROR_NOT_SUPPORTED));
     let pool = make(&fixture, properties().kind(MemKind::Managed)).unwrap();
     assert_eq!(pool.alloc_zeroed::<u8, _>(10, &stream).unwrap().to_vec().unwrap(), [0; 10]);
@@ -122,7 +123,7 @@ fn a15_a_device_without_pools_has_none_of_any_kind() {
     for (properties, _) in denied() {
         assert_eq!(make(&fixture, properties).unwrap_err(), unsupported);
     }
-    let (place, kind) = (MemLocation::Host, MemKind::Managed);
+    let (place, kind) = (MemPoolLocation::Host, MemKind::Managed);
     assert_eq!(MemPool::default_at(&device, place, kind).unwrap_err(), unsupported);
     // SAFETY: the pool is not used.
     assert_eq!(unsafe { MemPool::current_at(&device, place, kind) }.unwrap_err(), unsupported);
@@ -135,7 +136,7 @@ fn a14_where_the_current_pool_of_a_place_is_refused_the_default_one_still_answer
     let fixture = Fixture::simulated();
     let (device, stream) = (fixture.device(), fixture.stream());
     fixture.sim().fail_every(Symbol::cuMemGetMemPool, CUresult::CUDA_ERROR_NOT_SUPPORTED);
-    let (place, kind) = (MemLocation::Device, MemKind::Managed);
+    let (place, kind) = (MemPoolLocation::Device, MemKind::Managed);
     // SAFETY: the pool is not used.
     let error = unsafe { MemPool::current_at(&device, place, kind) }.unwrap_err();
     assert_eq!(error.code(), Some(CUresult::CUDA_ERROR_NOT_SUPPORTED));
@@ -152,13 +153,13 @@ fn properties_that_do_not_go_together_are_refused_before_any_pool_is_made() {
         (managed.max_size(1), "limit"),
         (managed.handle_types(MemHandleTypes::POSIX_FD), "shared"),
         (managed.hw_decompress(true), "decompressed"),
-        (properties().location(MemLocation::Unspecified), "lies somewhere"),
-        (properties().location(MemLocation::Host).handle_types(MemHandleTypes::POSIX_FD), "shared"),
+        (properties().location(MemPoolLocation::Unspecified), "lies somewhere"),
+        (properties().location(MemPoolLocation::Host).handle_types(MemHandleTypes::POSIX_FD), "shared"),
     ] {
         let error = make(&fixture, properties).unwrap_err();
         assert!(matches!(error, Error::PoolProperties(_)) && error.to_string().contains(says), "{error}");
     }
-    let nowhere = MemPool::default_at(&fixture.device(), MemLocation::Unspecified, MemKind::Pinned);
+    let nowhere = MemPool::default_at(&fixture.device(), MemPoolLocation::Unspecified, MemKind::Pinned);
     assert!(matches!(nowhere, Err(Error::PoolProperties(_))), "{nowhere:?}");
     let calls = [Symbol::cuMemPoolCreate, Symbol::cuMemGetDefaultMemPool];
     assert_eq!(calls.map(|symbol| fixture.sim().count(symbol)), [0; 2]);

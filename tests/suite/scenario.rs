@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cupool::{
-    Buffer, Context, Device, Driver, Error, Event, MemKind, MemLocation, MemPool, MemPoolProperties, PinnedBuffer,
+    Buffer, Context, Device, Driver, Error, Event, MemKind, MemPool, MemPoolLocation, MemPoolProperties, PinnedBuffer,
     Registered, Result, Stream, StreamOptions, StreamRef, TimedEvent,
 };
 
@@ -81,11 +81,11 @@ fn pools(device: Device, failures: &mut Failures) {
     failures.keep("default_of", MemPool::default_of(&device));
     // SAFETY: the pool is not used.
     failures.keep("current_of", unsafe { MemPool::current_of(&device) });
-    let host = MemPoolProperties::new().location(MemLocation::Host).max_size(POOL_SIZE);
+    let host = MemPoolProperties::new().location(MemPoolLocation::Host).max_size(POOL_SIZE);
     failures.keep("a host pool", MemPool::with_properties(&device, &host));
-    failures.keep("default_at", MemPool::default_at(&device, MemLocation::Device, MemKind::Pinned));
+    failures.keep("default_at", MemPool::default_at(&device, MemPoolLocation::Device, MemKind::Pinned));
     // SAFETY: the pool is not used.
-    failures.keep("current_at", unsafe { MemPool::current_at(&device, MemLocation::Device, MemKind::Pinned) });
+    failures.keep("current_at", unsafe { MemPool::current_at(&device, MemPoolLocation::Device, MemKind::Pinned) });
     let Some(mut pool) = failures.keep("MemPool", capped(device)) else { return };
     failures.keep("location", pool.location());
     failures.keep("kind", pool.kind());

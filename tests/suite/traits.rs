@@ -3,10 +3,11 @@
 use std::{rc::Rc, sync::Arc};
 
 use cupool::{
-    Access, Buffer, Context, ContextRef, CurrentPool, DefaultThreshold, Device, DeviceSlice, DeviceSliceMut, Driver,
-    DriverError, Error, Event, EventRef, GraphMemoryUsage, Loan, MemHandleTypes, MemKind, MemLocation, MemPool,
-    MemPoolProperties, MemPoolRef, PinnedBuffer, Registered,
-    SharedLoan, Stream, StreamRef, TimedEvent,
+    Access, Buffer, Context, ContextRef, CurrentPool, DefaultLoan, DefaultThreshold, Device, DeviceSlice,
+    DeviceSliceMut, Driver, DriverError, Error, Event, EventRef, GraphMemoryUsage, Legacy, LegacyStream, Loan,
+    ManagedBuffer, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolLocation, MemPoolProperties, MemPoolRef,
+    PerThread, PerThreadStream, PinnedBuffer, PointerInfo, Registered, SharedDefaultLoan, SharedLoan, Stream,
+    StreamRef, TimedEvent,
 };
 
 const fn send<T: Send>() {}
@@ -37,7 +38,7 @@ const _: () = {
     copy::<MemPoolProperties>();
     send::<MemPoolProperties>();
     sync::<MemPoolProperties>();
-    copy::<MemLocation>();
+    copy::<MemPoolLocation>();
     copy::<MemKind>();
     copy::<MemHandleTypes>();
     copy::<Access>();
@@ -59,6 +60,18 @@ const _: () = {
     sync::<DeviceSliceMut<'_, u8>>();
     send::<Loan<'_, u8, Arc<Stream>>>();
     send::<SharedLoan<'_, u8, Arc<Stream>>>();
+    send::<LegacyStream>();
+    sync::<LegacyStream>();
+    send::<DefaultLoan<'_, u8, Arc<Stream>, Legacy>>();
+    send::<SharedDefaultLoan<'_, u8, Arc<Stream>, Legacy>>();
+    send::<ManagedBuffer<u8>>();
+    sync::<ManagedBuffer<u8>>();
+    send::<ManagedBuffer<u8, &Stream>>();
+    send::<MemLocation>();
+    copy::<MemLocation>();
+    send::<PointerInfo>();
+    sync::<PointerInfo>();
+    copy::<PointerInfo>();
     send::<PinnedBuffer<u8>>();
     sync::<PinnedBuffer<u8>>();
     send::<Registered<Vec<u8>, u8>>();
@@ -86,6 +99,15 @@ lacks! {
     Buffer<u8, &Stream>: Clone;
     Buffer<u8, Arc<Stream>>: Clone;
     DeviceSliceMut<'_, u8>: Clone;
+    LegacyStream: Clone;
+    PerThreadStream: Clone;
+    PerThreadStream: Send;
+    PerThreadStream: Sync;
+    DefaultLoan<'_, u8, Arc<Stream>, PerThread>: Send;
+    SharedDefaultLoan<'_, u8, Arc<Stream>, PerThread>: Send;
+    ManagedBuffer<u8>: Clone;
+    ManagedBuffer<u8, Rc<Stream>>: Send;
+    ManagedBuffer<u8, Rc<Stream>>: Sync;
     Stream: Clone;
     MemPool: Clone;
     CurrentPool<'_>: Clone;
@@ -103,6 +125,8 @@ fn handles_are_as_small_as_promised() {
     assert_eq!(size_of::<Context>(), word);
     assert!(size_of::<Buffer<u8, &Stream>>() <= 32);
     assert_eq!(size_of::<Buffer<f64>>(), size_of::<Buffer<u8, &Stream>>());
+    assert_eq!(size_of::<LegacyStream>(), size_of::<Stream>());
+    assert_eq!(size_of::<PerThreadStream>(), size_of::<Stream>());
     assert_eq!(size_of::<DeviceSlice<'_, u8>>(), 3 * word);
     assert_eq!(size_of::<DeviceSliceMut<'_, u64>>(), 3 * word);
     assert!(size_of::<Error>() <= 3 * word);

@@ -2,7 +2,7 @@
 //! says so. A call or property that is new gets a row in [`NEWER`], or is one of `scenario::everything`.
 
 use cupool::{
-    Context, Device, Error, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties, Result, Stream,
+    Context, Device, Error, MemHandleTypes, MemKind, MemPool, MemPoolLocation, MemPoolProperties, Result, Stream,
     cuda_sys::{CUdevice_attribute as Attribute, CUmemPool_attribute as PoolAttribute},
 };
 use cupool_sim::{CUresult, Simulator, Symbol};
@@ -50,18 +50,18 @@ type Newer = (&'static str, u32, Lacks, fn(&Ground) -> Result<()>);
 const NEWER: &[Newer] = &[
     ("Stream::id", 12000, Lacks::Entry(Symbol::cuStreamGetId), |ground| ground.stream.id().map(drop)),
     ("default_at", 13000, Lacks::Entry(Symbol::cuMemGetDefaultMemPool), |ground| {
-        MemPool::default_at(&ground.device, MemLocation::Device, MemKind::Pinned).map(drop)
+        MemPool::default_at(&ground.device, MemPoolLocation::Device, MemKind::Pinned).map(drop)
     }),
     ("current_at", 13000, Lacks::Entry(Symbol::cuMemGetMemPool), |ground| {
         // SAFETY: the pool is not used.
-        unsafe { MemPool::current_at(&ground.device, MemLocation::Device, MemKind::Pinned) }.map(drop)
+        unsafe { MemPool::current_at(&ground.device, MemPoolLocation::Device, MemKind::Pinned) }.map(drop)
     }),
     ("a limit", 12020, Lacks::Property("a size limit"), |ground| make(ground, properties().max_size(POOL_SIZE))),
     ("a NUMA node", 12020, Lacks::Property("memory of a NUMA node"), |ground| {
-        make(ground, properties().location(MemLocation::HostNuma(0)))
+        make(ground, properties().location(MemPoolLocation::HostNuma(0)))
     }),
     ("the nearest NUMA node", 12020, Lacks::Property("memory of a NUMA node"), |ground| {
-        make(ground, properties().location(MemLocation::NearestHostNuma))
+        make(ground, properties().location(MemPoolLocation::NearestHostNuma))
     }),
     ("fabric handles", 12030, Lacks::Property("fabric handles"), |ground| {
         make(ground, properties().handle_types(MemHandleTypes::FABRIC))
@@ -70,13 +70,13 @@ const NEWER: &[Newer] = &[
         make(ground, properties().hw_decompress(true))
     }),
     ("host memory", 13000, Lacks::Property("host memory"), |ground| {
-        make(ground, properties().location(MemLocation::Host))
+        make(ground, properties().location(MemPoolLocation::Host))
     }),
     ("managed memory", 13000, Lacks::Property("managed memory"), |ground| {
         make(ground, properties().kind(MemKind::Managed))
     }),
     ("managed memory anywhere", 13000, Lacks::Property("managed memory"), |ground| {
-        make(ground, properties().kind(MemKind::Managed).location(MemLocation::Unspecified))
+        make(ground, properties().kind(MemKind::Managed).location(MemPoolLocation::Unspecified))
     }),
     ("MemPool::location", 13020, Lacks::PoolAttribute(PoolAttribute::CU_MEMPOOL_ATTR_LOCATION_TYPE), |ground| {
         ground.foreign.location().map(drop)
@@ -180,7 +180,7 @@ fn own_pools_say_what_they_were_made_as_on_every_driver() {
     for version in VERSIONS {
         let fixture = driver_of(*version);
         let pool = MemPool::new(&fixture.device()).unwrap();
-        assert_eq!(pool.location(), Ok(Some(MemLocation::Device)), "{version}");
+        assert_eq!(pool.location(), Ok(Some(MemPoolLocation::Device)), "{version}");
         assert_eq!(pool.kind(), Ok(Some(MemKind::Pinned)));
         assert_eq!((pool.max_size(), pool.handle_types()), (Ok(0), Ok(MemHandleTypes::NONE)));
         assert_eq!(pool.hw_decompress(), Ok(false));

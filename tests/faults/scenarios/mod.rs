@@ -3,12 +3,14 @@
 mod beside_captures;
 mod buffers;
 mod copies;
+mod default_streams;
 mod ends;
 mod events;
 mod host_copies;
 #[cfg(feature = "launch")]
 mod launches;
 mod loans;
+mod managed;
 mod objects;
 mod pinned;
 mod pool_kinds;
@@ -24,7 +26,9 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(host_copies::all());
     all.extend(threads::all());
     all.extend(pinned::all());
+    all.extend(managed::all());
     all.extend(loans::all());
+    all.extend(default_streams::all());
     all.extend(ends::all());
     all.extend(copies::all());
     all.extend(objects::all());

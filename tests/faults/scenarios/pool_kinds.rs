@@ -1,6 +1,6 @@
 //! Pools of other kinds than a device's own: made, found, asked what they are, primed.
 
-use cupool::{MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolProperties};
+use cupool::{MemHandleTypes, MemKind, MemPool, MemPoolLocation, MemPoolProperties};
 
 use crate::faults::world::{Base, POOL_SIZE, Scenario, World, scenarios};
 
@@ -25,15 +25,15 @@ fn make_and_use(world: &mut World<'_>, base: &Base, properties: MemPoolPropertie
 }
 
 fn a_host_pool(world: &mut World<'_>, base: Base) -> Option<()> {
-    make_and_use(world, &base, properties().location(MemLocation::Host))
+    make_and_use(world, &base, properties().location(MemPoolLocation::Host))
 }
 
 fn a_pool_on_the_nearest_node(world: &mut World<'_>, base: Base) -> Option<()> {
-    make_and_use(world, &base, properties().location(MemLocation::NearestHostNuma).release_threshold(0))
+    make_and_use(world, &base, properties().location(MemPoolLocation::NearestHostNuma).release_threshold(0))
 }
 
 fn a_managed_pool(world: &mut World<'_>, base: Base) -> Option<()> {
-    let anywhere = MemPoolProperties::new().kind(MemKind::Managed).location(MemLocation::Unspecified);
+    let anywhere = MemPoolProperties::new().kind(MemKind::Managed).location(MemPoolLocation::Unspecified);
     make_and_use(world, &base, anywhere)
 }
 
@@ -42,20 +42,20 @@ fn a_pool_to_be_shared(world: &mut World<'_>, base: Base) -> Option<()> {
 }
 
 fn a_shared_pool_on_a_node(world: &mut World<'_>, base: Base) -> Option<()> {
-    let node = properties().location(MemLocation::HostNuma(0));
+    let node = properties().location(MemPoolLocation::HostNuma(0));
     make_and_use(world, &base, node.handle_types(MemHandleTypes::FABRIC))
 }
 
 fn default_pools_elsewhere(world: &mut World<'_>, base: Base) -> Option<()> {
-    let pool = world.get(MemPool::default_at(&base.device, MemLocation::Device, MemKind::Managed))?;
+    let pool = world.get(MemPool::default_at(&base.device, MemPoolLocation::Device, MemKind::Managed))?;
     drop(world.get(pool.alloc::<u8, _>(10, &*base.first))?);
-    world.go_on(MemPool::default_at(&base.device, MemLocation::NearestHostNuma, MemKind::Pinned));
+    world.go_on(MemPool::default_at(&base.device, MemPoolLocation::NearestHostNuma, MemKind::Pinned));
     Some(())
 }
 
 fn the_current_pool_elsewhere(world: &mut World<'_>, base: Base) -> Option<()> {
     // SAFETY: it is the default one, which nobody destroys.
-    let pool = world.get(unsafe { MemPool::current_at(&base.device, MemLocation::Host, MemKind::Managed) })?;
+    let pool = world.get(unsafe { MemPool::current_at(&base.device, MemPoolLocation::Host, MemKind::Managed) })?;
     drop(world.get(pool.alloc::<u8, _>(10, &*base.first))?);
     Some(())
 }
@@ -65,7 +65,7 @@ fn what_a_pool_is(world: &mut World<'_>, base: Base) -> Option<()> {
     let raw = base.pool.into_raw();
     // SAFETY: the pool was just given up.
     let pool = unsafe { MemPool::from_raw(base.device, raw) };
-    world.equal(pool.location(), Some(MemLocation::Device));
+    world.equal(pool.location(), Some(MemPoolLocation::Device));
     world.equal(pool.kind(), Some(MemKind::Pinned));
     world.equal(pool.max_size(), POOL_SIZE as u64);
     world.equal(pool.handle_types(), MemHandleTypes::NONE);

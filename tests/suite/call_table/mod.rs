@@ -10,6 +10,7 @@ mod captures;
 mod exceptions;
 #[cfg(feature = "launch")]
 mod launches;
+mod memory;
 mod page_locked;
 mod pool_kinds;
 mod pressure;
@@ -72,6 +73,9 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     page_locked::page_locked(&mut table);
     captures::captures(&mut table);
     pressure::pressure(&mut table, device);
+    memory::default_streams(&mut table);
+    memory::managed(&mut table);
+    memory::pointers_and_peers(&mut table);
     errors(&mut table);
     #[cfg(feature = "launch")]
     launches::launches(&mut table);

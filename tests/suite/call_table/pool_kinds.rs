@@ -1,6 +1,6 @@
 //! Pools of other kinds than a device's own, and how they are told apart.
 
-use cupool::{MemHandleTypes, MemKind, MemLocation, MemPoolProperties};
+use cupool::{MemHandleTypes, MemKind, MemPoolLocation, MemPoolProperties};
 
 use super::*;
 
@@ -8,7 +8,7 @@ pub(super) fn pool_kinds(table: &mut Table<'_>, device: Device) {
     let stream = table.fixture.stream();
     none! { table:
         "MemPoolProperties::new" => MemPoolProperties::new();
-        "MemPoolProperties::location" => MemPoolProperties::new().location(MemLocation::Host);
+        "MemPoolProperties::location" => MemPoolProperties::new().location(MemPoolLocation::Host);
         "MemPoolProperties::kind" => MemPoolProperties::new().kind(MemKind::Managed);
         "MemPoolProperties::max_size" => MemPoolProperties::new().max_size(POOL_SIZE);
         "MemPoolProperties::release_threshold" => MemPoolProperties::new().release_threshold(0);
@@ -30,10 +30,10 @@ pub(super) fn pool_kinds(table: &mut Table<'_>, device: Device) {
     };
     let new = MemPoolProperties::new;
     let attribute = [cuDeviceGetAttribute];
-    drop(create("host", &attribute, &granted, new().location(MemLocation::Host)));
-    let node = new().location(MemLocation::HostNuma(0));
+    drop(create("host", &attribute, &granted, new().location(MemPoolLocation::Host)));
+    let node = new().location(MemPoolLocation::HostNuma(0));
     drop(create("a NUMA node", &attribute, &granted, node));
-    let nearest = new().location(MemLocation::NearestHostNuma);
+    let nearest = new().location(MemPoolLocation::NearestHostNuma);
     drop(create("the nearest NUMA node", &[attribute, attribute].concat(), &granted, nearest));
     let every_device = [cuInit, cuDeviceGetCount, cuInit, cuDeviceGet, cuDeviceGetAttribute];
     drop(create("managed", &every_device, &[], new().kind(MemKind::Managed)));
@@ -51,7 +51,7 @@ pub(super) fn pool_kinds(table: &mut Table<'_>, device: Device) {
 
     let asked = [&[cuDeviceGetAttribute][..], &every_device].concat();
     let default = [&asked[..], &[EXCHANGE, cuMemGetDefaultMemPool, EXCHANGE]].concat();
-    let (place, kind) = (MemLocation::Device, MemKind::Managed);
+    let (place, kind) = (MemPoolLocation::Device, MemKind::Managed);
     table.row("MemPool::default_at", &default, || MemPool::default_at(&device, place, kind).map(drop).unwrap());
     let current = [&asked[..], &[EXCHANGE, cuMemGetMemPool, EXCHANGE]].concat();
     table.row("MemPool::current_at", &current, || {
