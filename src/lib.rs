@@ -43,11 +43,16 @@ mod buffer;
 #[allow(unsafe_code)]
 mod context;
 mod device;
+#[cfg(feature = "dlpack")]
+#[allow(unsafe_code)]
+pub mod dlpack;
 #[allow(unsafe_code)]
 mod driver;
 mod error;
 #[allow(unsafe_code)]
 mod event;
+#[allow(unsafe_code)]
+mod foreign;
 #[allow(unsafe_code)]
 mod gate;
 #[allow(unsafe_code)]
@@ -84,6 +89,7 @@ pub use device::{Device, Uuid};
 pub use driver::Driver;
 pub use error::{DriverError, Error, LoadFailure, Result};
 pub use event::{Event, EventRef, TimedEvent};
+pub use foreign::ForeignBuffer;
 pub use host::{PinnedBuffer, Registered};
 pub use lend::{Loan, SharedLoan};
 pub use mem_pool::{MemPool, MemPoolProperties, MemPoolRef, MemPoolUsage, OutOfMemory, Rescue, Trimmed};
