@@ -2,7 +2,7 @@
 
 use core::{num::NonZero, ptr};
 
-use cuda_sys::{CUstream, CUstream_st};
+use cuda_sys::{CUresult, CUstream, CUstream_st, CUstreamCaptureStatus};
 
 use super::DlpackError;
 use crate::{Error, Result, Stream, foreign::retired::Marker, raw};
@@ -137,8 +137,12 @@ fn fence(home: &Stream, marker: &Marker, earlier: CUstream, later: CUstream, the
     home.context().with_current(|| {
         // SAFETY: a default stream is always there, others live as whoever named them says.
         match unsafe { raw::stream::stream_is_capturing(functions, theirs) } {
-            Ok(cuda_sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE) | Err(Error::Unsupported(_)) => {}
+            Ok(CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE) | Err(Error::Unsupported(_)) => {}
             Ok(_) => return Err(Error::StreamCapturing),
+            // The legacy default stream cannot be used beside a capture of a stream that waits for it.
+            Err(error) if error.code() == Some(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) => {
+                return Err(Error::StreamCapturing);
+            }
             Err(error) => return Err(error),
         }
         // SAFETY: both streams are live, as above; the marker is nobody else's, and of this context.

@@ -1,6 +1,9 @@
 //! Buffers that become tensors.
 
-use core::{ffi::c_void, ptr};
+use core::{
+    ffi::c_void,
+    ptr::{self, NonNull},
+};
 
 use super::{
     ConsumerStream, DlElement, DlpackError, ManagedTensor,
@@ -18,13 +21,17 @@ use crate::{
 /// A buffer that is in the hands of a consumer.
 struct Exported<T: DlElement, S: StreamHandle> {
     tensor: DLManagedTensorVersioned,
-    /// What the tensor points to.
-    shape: Box<[i64]>,
-    strides: Box<[i64]>,
+    layout: Layout,
     buffer: Buffer<T, S>,
     consumer: ConsumerStream,
     /// There is one if the consumer's stream needs it: the end must not fail for want of an event.
     marker: Option<Marker>,
+}
+
+/// What a tensor points to: the length of each dimension, and how many elements lie between neighbours in it.
+struct Layout {
+    shape: Box<[i64]>,
+    strides: Box<[i64]>,
 }
 
 impl<T: DlElement, S: StreamHandle + Send + 'static> Buffer<T, S> {
@@ -47,12 +54,12 @@ impl<T: DlElement, S: StreamHandle + Send + 'static> Buffer<T, S> {
     pub fn into_dlpack(mut self, shape: &[usize], consumer: ConsumerStream) -> Result<ManagedTensor, (Error, Self)> {
         self.give_up_if_lent();
         let begun = self.begin(shape, consumer);
-        let (dimensions, strides, marker) = match begun {
+        let (layout, marker) = match begun {
             Ok(begun) => begun,
             Err(error) => return Err((error, self)),
         };
         let device = self.home().context().device().as_raw();
-        let exported = Box::into_raw(Box::new(Exported {
+        let exported = NonNull::from(Box::leak(Box::new(Exported {
             tensor: DLManagedTensorVersioned {
                 version: DLPackVersion { major: DLPACK_MAJOR_VERSION, minor: DLPACK_MINOR_VERSION },
                 manager_ctx: ptr::null_mut(),
@@ -68,42 +75,36 @@ impl<T: DlElement, S: StreamHandle + Send + 'static> Buffer<T, S> {
                     byte_offset: 0,
                 },
             },
-            shape: dimensions,
-            strides,
+            layout,
             buffer: self,
             consumer,
             marker,
-        }));
+        })));
+        let raw = exported.as_ptr();
         // SAFETY: the box was just given up, and nobody else has it; its parts stay where they are.
-        unsafe {
-            (*exported).tensor.dl_tensor.shape = (*exported).shape.as_mut_ptr();
-            (*exported).tensor.dl_tensor.strides = (*exported).strides.as_mut_ptr();
-            (*exported).tensor.manager_ctx = exported.cast();
-        }
+        let tensor = unsafe {
+            (*raw).tensor.dl_tensor.shape = (*raw).layout.shape.as_mut_ptr();
+            (*raw).tensor.dl_tensor.strides = (*raw).layout.strides.as_mut_ptr();
+            (*raw).tensor.manager_ctx = raw.cast();
+            NonNull::new_unchecked(&raw mut (*raw).tensor)
+        };
         // SAFETY: a tensor as the header describes it, owned, with a deleter for any thread: the parts can be sent.
-        match unsafe { ManagedTensor::from_raw(&raw mut (*exported).tensor) } {
-            Ok(tensor) => Ok(tensor),
-            Err(error) => {
-                // SAFETY: a pointer to a part of a box is not null; if it were, the box would still be owned here.
-                let exported = unsafe { Box::from_raw(exported) };
-                Err((error, exported.buffer))
-            }
-        }
+        Ok(unsafe { ManagedTensor::from_non_null(tensor) })
     }
 
     /// Checks the shape and has the consumer's stream wait; nothing has changed if that fails.
-    fn begin(&self, shape: &[usize], consumer: ConsumerStream) -> Result<(Box<[i64]>, Box<[i64]>, Option<Marker>)> {
-        let (dimensions, strides) = row_major(shape, self.len())?;
+    fn begin(&self, shape: &[usize], consumer: ConsumerStream) -> Result<(Layout, Option<Marker>)> {
+        let layout = row_major(shape, self.len())?;
         let home = self.home();
         if self.byte_len() == 0 {
-            return Ok((dimensions, strides, None));
+            return Ok((layout, None));
         }
         if self.as_raw() == 0 {
             return Err(Error::LoanForgotten);
         }
         let marker = if consumer.needs_marker() { Some(home.context().marker()?) } else { None };
         match consumer.begin(home, marker.as_ref()) {
-            Ok(()) => Ok((dimensions, strides, marker)),
+            Ok(()) => Ok((layout, marker)),
             Err(error) => {
                 if let Some(marker) = marker {
                     home.context().retired().put_back(marker);
@@ -146,12 +147,12 @@ unsafe extern "C" fn delete<T: DlElement, S: StreamHandle>(tensor: *mut DLManage
 }
 
 /// A shape of `len` elements, and its strides in elements.
-fn row_major(shape: &[usize], len: usize) -> Result<(Box<[i64]>, Box<[i64]>)> {
+fn row_major(shape: &[usize], len: usize) -> Result<Layout> {
     let fits = |number: usize| i64::try_from(number).map_err(|_| DlpackError::Shape);
     if shape.len() > super::import::MOST_DIMENSIONS {
         return Err(DlpackError::Dimensions(i32::try_from(shape.len()).unwrap_or(i32::MAX)).into());
     }
-    let dimensions = shape.iter().map(|length| fits(*length)).collect::<Result<Box<[i64]>, _>>()?;
+    let lengths = shape.iter().map(|length| fits(*length)).collect::<Result<Box<[i64]>, _>>()?;
     let mut strides = Vec::with_capacity(shape.len());
     let mut elements = 1_usize;
     for length in shape.iter().rev() {
@@ -160,7 +161,11 @@ fn row_major(shape: &[usize], len: usize) -> Result<(Box<[i64]>, Box<[i64]>)> {
         elements = elements.checked_mul(*length).ok_or(DlpackError::Shape)?;
     }
     strides.reverse();
-    if elements == len { Ok((dimensions, strides.into())) } else { Err(DlpackError::Shape.into()) }
+    if elements == len {
+        Ok(Layout { shape: lengths, strides: strides.into() })
+    } else {
+        Err(DlpackError::Shape.into())
+    }
 }
 
 /// A device address in the form that C gives it.

@@ -33,6 +33,12 @@ impl ManagedTensor {
         NonNull::new(raw).map(Self).ok_or(DlpackError::Null.into())
     }
 
+    /// # Safety
+    /// As [`from_raw`](Self::from_raw).
+    pub(super) const unsafe fn from_non_null(raw: NonNull<DLManagedTensorVersioned>) -> Self {
+        Self(raw)
+    }
+
     /// Gives up the tensor: somebody must call its deleter.
     #[must_use = "the tensor stays alive"]
     pub fn into_raw(self) -> *mut DLManagedTensorVersioned {

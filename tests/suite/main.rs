@@ -22,15 +22,21 @@ mod c_errors;
 mod c_release;
 mod call_table;
 mod calls;
+mod conversions;
 mod copies;
 mod d_order;
 mod devices;
+#[cfg(feature = "dlpack")]
+mod dlpack_export;
+#[cfg(feature = "dlpack")]
+mod dlpack_import;
 mod errors;
 mod f_out_of_memory;
 mod f_pools;
 mod faults;
 mod fences;
 mod fills;
+mod foreign;
 mod g_capture;
 mod h_sizes;
 mod handles;
