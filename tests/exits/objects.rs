@@ -7,7 +7,8 @@ use std::{
 };
 
 use cupool::{
-    Buffer, Context, Driver, Event, MemPool, MemPoolProperties, PinnedBuffer, Registered, Stream, TimedEvent,
+    Buffer, Context, Driver, Event, ForeignBuffer, MemPool, MemPoolProperties, PinnedBuffer, Registered, Stream,
+    TimedEvent,
 };
 use cupool_sim::Simulator;
 
@@ -26,6 +27,10 @@ pub(crate) const KINDS: &[&str] = &[
     "shared loan",
     "pinned buffer with a copy under way",
     "registered memory",
+    "foreign buffer",
+    "retired owner",
+    #[cfg(feature = "dlpack")]
+    "exported tensor",
     "everything",
     #[cfg(feature = "launch")]
     "module",
@@ -111,6 +116,17 @@ pub(crate) fn make(kind: &str) -> Object {
             Box::new(host)
         }
         "registered memory" => Box::new(Registered::from_vec(&context, vec![1_u8; 10_000]).unwrap()),
+        "foreign buffer" => Box::new(foreign(&pool, stream)),
+        "retired owner" => {
+            drop(foreign(&pool, stream));
+            Box::new(context)
+        }
+        #[cfg(feature = "dlpack")]
+        "exported tensor" => {
+            let buffer: Buffer<u8> = pool.alloc_zeroed(1000, Arc::new(stream)).unwrap();
+            let legacy = cupool::dlpack::ConsumerStream::LEGACY;
+            Box::new(buffer.into_dlpack(&[1000], legacy).map_err(|(error, _)| error).unwrap())
+        }
         "everything" => Box::new(everything(context, pool, stream, other)),
         #[cfg(feature = "launch")]
         "module" => Box::new(module(&context)),
@@ -118,6 +134,17 @@ pub(crate) fn make(kind: &str) -> Object {
         "function" => Box::new(module(&context).function("nothing").unwrap()),
         other => panic!("no kind is called {other}"),
     }
+}
+
+/// With work under way, and an owner that is a buffer itself.
+fn foreign(pool: &MemPool, stream: Stream) -> ForeignBuffer<u8, Buffer<u8>> {
+    let stream = Arc::new(stream);
+    let memory: Buffer<u8> = pool.alloc_zeroed(1000, Arc::clone(&stream)).unwrap();
+    // SAFETY: the memory is the owner's, at home on the same stream, and not used otherwise.
+    let foreign = unsafe { ForeignBuffer::<u8, _, _>::new(memory.as_raw(), 1000, stream, memory) };
+    let mut foreign = foreign.map_err(|(error, _)| error).unwrap();
+    foreign.as_mut_slice().fill(1).unwrap();
+    foreign
 }
 
 fn everything(context: Context, pool: MemPool, stream: Stream, other: Stream) -> impl Any + Send {

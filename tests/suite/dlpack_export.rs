@@ -332,6 +332,15 @@ fn a_wait_of_the_host_stands_in_for_one_of_the_device() {
 }
 
 #[test]
+fn a_consumer_that_can_neither_be_ordered_nor_waited_for_keeps_the_memory() {
+    for consumer in [ConsumerStream::UNKNOWN, ConsumerStream::LEGACY.until_export()] {
+        assert!(freed_with(consumer, |_| {}));
+        let unknown = CUresult::CUDA_ERROR_UNKNOWN;
+        assert!(!freed_with(consumer, |fixture| fixture.sim().fail(Symbol::cuCtxSynchronize, 0, unknown)));
+    }
+}
+
+#[test]
 fn c1_a_deleter_after_the_drivers_end_does_nothing() {
     for consumer in [ConsumerStream::HOME, ConsumerStream::LEGACY, ConsumerStream::UNKNOWN] {
         freed_with(consumer, |fixture| fixture.sim().shut_down());

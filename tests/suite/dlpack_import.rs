@@ -304,7 +304,8 @@ const MODELLED: u128 = 4096;
 
 /// What a tensor that is taken must be, worked out in another way: the address of each element, by its strides.
 fn is_sound(shape: &[i64], strides: Option<&[i64]>) -> Option<u128> {
-    let elements = shape.iter().try_fold(1_u128, |all, length| Some(all * u128::try_from(*length).ok()?))?;
+    let elements =
+        shape.iter().try_fold(1_u128, |all, length| Some(all.saturating_mul(u128::try_from(*length).ok()?)))?;
     if elements == 0 || elements > MODELLED {
         return Some(elements);
     }
@@ -379,7 +380,7 @@ fn e7_whatever_a_tensor_says_it_is_taken_rightly_or_refused_and_deleted_once() {
                 data != 0
                     && offset != u64::MAX
                     && offset % 4 == 0
-                    && u128::from(data + offset) + 4 * elements <= u128::from(u64::MAX)
+                    && elements.saturating_mul(4).saturating_add((data + offset).into()) <= u128::from(u64::MAX)
             }
             None => false,
         };

@@ -4,6 +4,7 @@ mod buffers;
 mod copies;
 mod ends;
 mod events;
+mod foreign;
 mod host_copies;
 #[cfg(feature = "launch")]
 mod launches;
@@ -21,6 +22,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(host_copies::all());
     all.extend(threads::all());
     all.extend(pinned::all());
+    all.extend(foreign::all());
     all.extend(loans::all());
     all.extend(ends::all());
     all.extend(copies::all());
