@@ -136,12 +136,14 @@ pub(crate) fn make(kind: &str) -> Object {
     }
 }
 
-/// With work under way, and an owner that is a buffer itself.
+/// With work under way, and an owner that is a buffer itself, of another share of the context: it would keep this one.
 fn foreign(pool: &MemPool, stream: Stream) -> ForeignBuffer<u8, Buffer<u8>> {
-    let stream = Arc::new(stream);
-    let memory: Buffer<u8> = pool.alloc_zeroed(1000, Arc::clone(&stream)).unwrap();
-    // SAFETY: the memory is the owner's, at home on the same stream, and not used otherwise.
-    let foreign = unsafe { ForeignBuffer::<u8, _, _>::new(memory.as_raw(), 1000, stream, memory) };
+    let theirs = Stream::new(&pool.device().primary_context().unwrap()).unwrap();
+    let memory: Buffer<u8> = pool.alloc_zeroed(1000, Arc::new(theirs)).unwrap();
+    stream.wait_for(memory.home()).unwrap();
+    let address = memory.as_raw();
+    // SAFETY: the memory is the owner's, ready in the stream's order, and not used otherwise.
+    let foreign = unsafe { ForeignBuffer::<u8, _, _>::new(address, 1000, Arc::new(stream), memory) };
     let mut foreign = foreign.map_err(|(error, _)| error).unwrap();
     foreign.as_mut_slice().fill(1).unwrap();
     foreign

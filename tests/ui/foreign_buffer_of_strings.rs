@@ -1,11 +1,11 @@
 //! What the device or others write there need not be a string.
 use cupool::{ForeignBuffer, Stream};
 
-pub fn f(stream: &Stream) {
-    #[cfg(misuse)]
-    type Element = String;
-    #[cfg(not(misuse))]
-    type Element = u8;
-    // SAFETY: not called.
-    let _ = unsafe { ForeignBuffer::<Element, _, _>::new(0x1000, 10, stream, ()) }; //~ E0277
+#[cfg(misuse)]
+type Element = String;
+#[cfg(not(misuse))]
+type Element = u8;
+
+pub fn f(ours: Option<ForeignBuffer<Element, (), &Stream>>) -> bool { //~ E0277
+    ours.is_some()
 }

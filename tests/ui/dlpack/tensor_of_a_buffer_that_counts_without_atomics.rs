@@ -5,7 +5,7 @@ use cupool::{Buffer, Stream, dlpack::ConsumerStream};
 
 #[cfg(misuse)]
 pub fn f(buffer: Buffer<f32, Rc<Stream>>) {
-    let _ = buffer.into_dlpack(&[1], ConsumerStream::HOME); //~ E0277
+    let _ = buffer.into_dlpack(&[1], ConsumerStream::HOME); //~ E0599
 }
 
 #[cfg(not(misuse))]
