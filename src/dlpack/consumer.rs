@@ -55,15 +55,18 @@ impl ConsumerStream {
     /// the context.
     pub const UNKNOWN: Self = Self { first: Named::Unknown, last: Named::Unknown };
 
-    /// A stream of another library.
+    /// A stream of another library, or a default stream by the handle that the driver's calls take for it.
     ///
     /// # Safety
     /// `stream` must be a stream of the buffer's context, and live until the tensor's deleter has returned: true of
     /// PyTorch's streams, which are never destroyed. For others see [`until_export`](Self::until_export).
     #[must_use]
     pub unsafe fn from_raw(stream: CUstream) -> Self {
-        let named = NonZero::new(stream.addr()).map_or(Named::Handle(Handle::LEGACY), |at| Named::Handle(Handle(at)));
-        Self { first: named, last: named }
+        match NonZero::new(stream.addr()).map(Handle) {
+            None | Some(Handle::LEGACY) => Self::LEGACY,
+            Some(Handle::PER_THREAD) => Self::PER_THREAD,
+            Some(handle) => Self { first: Named::Handle(handle), last: Named::Handle(handle) },
+        }
     }
 
     /// The stream that the argument `stream` of Python's `__dlpack__` names: 1 is the legacy default stream, 2 that of
@@ -78,8 +81,6 @@ impl ConsumerStream {
     pub unsafe fn from_protocol(stream: i64) -> Result<Self> {
         match stream {
             -1 => Ok(Self::UNKNOWN),
-            1 => Ok(Self::LEGACY),
-            2 => Ok(Self::PER_THREAD),
             _ => match usize::try_from(stream) {
                 // SAFETY: as the caller says.
                 Ok(handle) if handle != 0 => Ok(unsafe { Self::from_raw(ptr::without_provenance_mut(handle)) }),

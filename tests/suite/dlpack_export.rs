@@ -295,8 +295,11 @@ fn the_numbers_of_the_protocol_name_streams() {
     for number in [0, -2, i64::MIN] {
         assert_eq!(of(number), Err(Error::Dlpack(DlpackError::Stream(number))));
     }
-    // SAFETY: as above. In the driver's own calls 0 is the legacy default stream.
-    assert_eq!(unsafe { ConsumerStream::from_raw(handle(0)) }, ConsumerStream::LEGACY);
+    // In the driver's own calls 0 is the legacy default stream too.
+    for (number, named) in [(0, ConsumerStream::LEGACY), (1, ConsumerStream::LEGACY), (2, ConsumerStream::PER_THREAD)] {
+        // SAFETY: as above.
+        assert_eq!(unsafe { ConsumerStream::from_raw(handle(number)) }, named);
+    }
 }
 
 /// Exports, makes calls fail, and calls the deleter after a consumer's work; says whether the memory was freed.

@@ -379,7 +379,7 @@ fn e7_whatever_a_tensor_says_it_is_taken_rightly_or_refused_and_deleted_once() {
             Some(elements) => {
                 data != 0
                     && offset != u64::MAX
-                    && offset % 4 == 0
+                    && offset.is_multiple_of(4)
                     && elements.saturating_mul(4).saturating_add((data + offset).into()) <= u128::from(u64::MAX)
             }
             None => false,

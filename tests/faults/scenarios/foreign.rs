@@ -34,10 +34,7 @@ fn lent<S: StreamHandle>(
     stream: S,
 ) -> Option<ForeignBuffer<u32, Buffer<u32>, S>> {
     // It is allocated in the order of its own stream.
-    if world.get(stream.stream().wait_for(memory.home())).is_none() {
-        // Nothing was done with it.
-        return None;
-    }
+    world.get(stream.stream().wait_for(memory.home()))?;
     let address = memory.as_raw();
     // SAFETY: the memory is the owner's, which does nothing with it, and the stream waits for its allocation.
     world.get_or_drop(unsafe { ForeignBuffer::new(address, LEN, stream, memory) })
