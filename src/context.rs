@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cuda_sys::CUcontext;
 
-use crate::{Device, Driver, Error, Result, host::Parked, raw, release, staging::Staging};
+use crate::{Device, Driver, Error, Result, foreign::retired::Retired, host::Parked, raw, release, staging::Staging};
 
 /// A retain of a device's primary context, shared by whatever was made in it.
 ///
@@ -27,6 +27,8 @@ struct Shared {
     parked: Parked,
     /// Likewise.
     managed: Parked,
+    /// Dropped before the context can go.
+    retired: Retired,
     /// `None` if somebody else keeps the context alive.
     retain: Option<Retain>,
 }
@@ -91,6 +93,7 @@ impl Context {
                 staging: Staging::new(),
                 parked: Parked::pinned(),
                 managed: Parked::managed(),
+                retired: Retired::new(),
                 retain,
             }),
         }
@@ -177,6 +180,11 @@ impl Context {
         &self.shared.managed
     }
 
+    /// Owners of foreign memory that was dropped before the device was done with it.
+    pub(crate) fn retired(&self) -> &Retired {
+        &self.shared.retired
+    }
+
     /// A second value for the same share, which must not outlive it and must never be dropped.
     pub(crate) const fn alias(&self) -> ManuallyDrop<Self> {
         // SAFETY: the copy is never dropped, so it takes no part in the counting.
@@ -189,6 +197,7 @@ impl Drop for Shared {
         let functions = self.device.driver().functions();
         // SAFETY: the context is live: the retain is given up after this.
         unsafe {
+            self.retired.end(functions, self.raw);
             self.staging.free(functions, self.raw);
             self.parked.free(functions, self.raw);
             self.managed.free(functions, self.raw);

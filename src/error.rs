@@ -172,6 +172,16 @@ pub enum Error {
         /// The device's ordinal.
         device: i32,
     },
+    /// The device address of memory that should be there is 0.
+    #[error("the device address is 0")]
+    NullAddress,
+    /// The owner of foreign memory panicked when it was to let go of it.
+    #[error("the owner of foreign memory panicked")]
+    OwnerPanicked,
+    /// A DLPack tensor is not what is wanted, or not well-formed.
+    #[cfg(feature = "dlpack")]
+    #[error(transparent)]
+    Dlpack(crate::dlpack::DlpackError),
     /// Work on another stream that uses this stream's memory could neither be ordered nor waited for.
     /// Its memory is leaked rather than freed.
     #[error("foreign work on this stream's memory could neither be ordered nor waited for; its memory is given up")]

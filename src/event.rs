@@ -202,6 +202,23 @@ impl TimedEvent {
         Event::with_flags(context, CUevent_flags_enum::CU_EVENT_DEFAULT).map(Self)
     }
 
+    /// Gives up the event and the retain of its context.
+    #[must_use = "the event stays alive"]
+    pub fn into_raw_parts(self) -> (CUevent, Context) {
+        self.0.into_raw_parts()
+    }
+
+    /// Takes over the timed event `raw` of `context`.
+    ///
+    /// # Safety
+    /// As [`Event::from_raw_parts`]. (If the event was made without a clock, questions for its time answer
+    /// [`Error::NotRecorded`].)
+    #[must_use]
+    pub const unsafe fn from_raw_parts(raw: CUevent, context: Context) -> Self {
+        // SAFETY: as the caller says.
+        Self(unsafe { Event::from_raw_parts(raw, context) })
+    }
+
     /// Milliseconds from `start`'s mark to this one's, to about half a microsecond; negative if `start` came later.
     ///
     /// # Errors
@@ -231,4 +248,4 @@ impl Deref for TimedEvent {
     }
 }
 
-const _: () = assert!(size_of::<Event>() == size_of::<EventRef<'_>>());
+const _: () = assert!(size_of::<Event>() == size_of::<EventRef<'_>>() && size_of::<Event>() == size_of::<TimedEvent>());

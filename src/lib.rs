@@ -49,11 +49,16 @@ mod default_stream;
 #[allow(unsafe_code)]
 mod deferred;
 mod device;
+#[cfg(feature = "dlpack")]
+#[allow(unsafe_code)]
+pub mod dlpack;
 #[allow(unsafe_code)]
 mod driver;
 mod error;
 #[allow(unsafe_code)]
 mod event;
+#[allow(unsafe_code)]
+mod foreign;
 #[allow(unsafe_code)]
 mod gate;
 mod graph_memory;
@@ -98,6 +103,7 @@ pub use device::{Device, Uuid};
 pub use driver::Driver;
 pub use error::{DriverError, Error, LoadFailure, Result};
 pub use event::{Event, EventRef, TimedEvent};
+pub use foreign::ForeignBuffer;
 pub use graph_memory::GraphMemoryUsage;
 pub use host::{PinnedBuffer, Registered};
 pub use lend::{Loan, SharedLoan};

@@ -15,7 +15,9 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use cupool::{Context, Driver, Error, Event, MemPool, MemPoolProperties, Stream, TimedEvent, release_failures};
+use cupool::{
+    Context, Driver, Error, Event, ForeignBuffer, MemPool, MemPoolProperties, Stream, TimedEvent, release_failures,
+};
 use cupool_sim::Simulator;
 
 /// Forks one child at a time, with no other test's thread at work: only the forking thread exists in the child.
@@ -203,4 +205,52 @@ fn a11_starting_another_program_is_fine() {
     let Objects { stream, .. } = objects(driver);
     assert!(Command::new("true").status().unwrap().success());
     stream.synchronize().unwrap();
+}
+
+#[test]
+fn a11_owners_of_foreign_memory_and_tensors_stay_with_the_parent() {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    struct Counts(Arc<AtomicUsize>);
+    impl Drop for Counts {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, _simulator) = driver();
+    let Objects { context, pool, stream, .. } = objects(driver);
+    let memory = pool.alloc_zeroed::<u32, _>(100, Arc::clone(&stream)).unwrap();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    // SAFETY: the memory outlives what is made of it, and is at home on the same stream.
+    let foreign = |owner| unsafe { ForeignBuffer::<u32, _, _>::new(memory.as_raw(), 100, Arc::clone(&stream), owner) };
+    let ours = foreign(Counts(Arc::clone(&dropped))).map_err(|(error, _)| error).unwrap();
+    let called = Arc::clone(&dropped);
+    let release = move |_: &Stream| drop(Counts(called));
+    // SAFETY: as above; nothing is to be released.
+    let in_order = unsafe { ForeignBuffer::<u32, _, _>::with_release(memory.as_raw(), 100, &*stream, release) };
+    let in_order = in_order.map_err(|(error, _)| error).unwrap();
+    #[cfg(feature = "dlpack")]
+    let tensor = {
+        let buffer = pool.alloc_zeroed::<u32, _>(100, Arc::clone(&stream)).unwrap();
+        buffer.into_dlpack(&[100], cupool::dlpack::ConsumerStream::LEGACY).map_err(|(error, _)| error).unwrap()
+    };
+    let failures = release_failures();
+    // Both processes go on from here.
+    // SAFETY: as in `in_child`.
+    let pid = unsafe { libc::fork() };
+    assert_ne!(pid, -1);
+    drop((ours, in_order));
+    #[cfg(feature = "dlpack")]
+    drop(tensor);
+    let retired = context.drop_retired();
+    let counted = release_failures() - failures;
+    if pid == 0 {
+        let silent = counted == 0 && dropped.load(Ordering::Relaxed) == 0 && retired == Err(Error::ForkedAfterInit);
+        // SAFETY: ends the child, and runs nothing of the parent's on the way.
+        unsafe { libc::_exit(i32::from(!silent)) }
+    }
+    assert_eq!((counted, dropped.load(Ordering::Relaxed)), (0, 2), "in the parent");
+    expect_success(pid);
 }

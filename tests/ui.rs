@@ -34,6 +34,12 @@ fn misuse_of_launches_does_not_compile() {
     check("tests/ui/launch");
 }
 
+#[cfg(feature = "dlpack")]
+#[test]
+fn misuse_of_tensors_does_not_compile() {
+    check("tests/ui/dlpack");
+}
+
 /// A line and what the compiler objects to there.
 type Errors = BTreeSet<(usize, String)>;
 
@@ -158,8 +164,10 @@ fn crates() -> &'static Crates {
     CRATES.get_or_init(|| {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "--lib", "--message-format=json"]);
-        if cfg!(feature = "launch") {
-            cargo.args(["--features", "launch"]);
+        for (feature, has_it) in [("dlpack", cfg!(feature = "dlpack")), ("launch", cfg!(feature = "launch"))] {
+            if has_it {
+                cargo.args(["--features", feature]);
+            }
         }
         let output = cargo.output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);

@@ -145,18 +145,31 @@ impl State {
 
     /// Work on the legacy default stream would have to be ordered with a blocking stream that is being captured.
     pub(crate) fn breaks_captures_implicitly(&mut self, queue: QueueId) -> Answer {
-        let Some((context, true)) = self.queues.get(queue).map(|queue| (queue.context, queue.legacy)) else {
-            return Ok(());
-        };
-        let mut broken = false;
-        for (_, capture) in self.captures.iter_mut() {
-            let blocking = capture.members.iter().any(|member| {
-                self.queues.get(member.queue).is_some_and(|queue| queue.blocking && queue.context == context)
-            });
-            capture.invalid |= blocking;
-            broken |= blocking;
+        let broken = self.captures_beside(queue);
+        for number in &broken {
+            if let Some(capture) = self.captures.get_mut(*number) {
+                capture.invalid = true;
+            }
         }
-        if broken { Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) } else { Ok(()) }
+        if broken.is_empty() { Ok(()) } else { Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) }
+    }
+
+    /// The captures of blocking streams, if the queue is the legacy default stream of their context.
+    fn captures_beside(&self, queue: QueueId) -> Vec<u32> {
+        let Some((context, true)) = self.queues.get(queue).map(|queue| (queue.context, queue.legacy)) else {
+            return Vec::new();
+        };
+        let blocking = |capture: &Capture| {
+            capture.members.iter().any(|member| {
+                self.queues.get(member.queue).is_some_and(|queue| queue.blocking && queue.context == context)
+            })
+        };
+        self.captures.iter().filter(|(_, capture)| blocking(capture)).map(|(number, _)| number).collect()
+    }
+
+    /// Whether the legacy default stream is captured cannot be said beside such captures; to ask leaves them whole.
+    fn can_be_asked(&self, queue: QueueId) -> Answer {
+        if self.captures_beside(queue).is_empty() { Ok(()) } else { Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) }
     }
 
     /// Calls that may wait or work on the default stream spoil captures that do not allow for it: those of this
@@ -234,6 +247,7 @@ impl State {
 
 pub(crate) fn status(state: &mut State, stream: CUstream, status: Out<CUstreamCaptureStatus>) -> Answer {
     let queue = state.queue_of(stream)?;
+    state.can_be_asked(queue)?;
     status.set(status_of(state, queue))
 }
 
@@ -252,6 +266,7 @@ pub(crate) fn info(
     id: Out<cuuint64_t>,
 ) -> Answer {
     let queue = state.queue_of(stream)?;
+    state.can_be_asked(queue)?;
     status.set(status_of(state, queue))?;
     if let Some(capture) = state.capture_of(queue) {
         id.set_if_wanted(capture.id);

@@ -1,5 +1,7 @@
 //! Owned page-locked memory, and the copies that go on after the call.
 
+mod raw_parts;
+
 use core::{fmt, mem::ManuallyDrop, ptr::NonNull, slice};
 
 use bytemuck::Pod;

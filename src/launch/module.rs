@@ -1,5 +1,7 @@
 //! Modules, their functions, and launches.
 
+mod raw_parts;
+
 use core::fmt;
 use std::{ffi::CString, sync::Arc};
 

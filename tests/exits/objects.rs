@@ -7,8 +7,8 @@ use std::{
 };
 
 use cupool::{
-    Buffer, Context, Driver, Event, LegacyStream, ManagedBuffer, MemPool, MemPoolProperties, PinnedBuffer, Registered,
-    Stream, TimedEvent,
+    Buffer, Context, Driver, Event, ForeignBuffer, LegacyStream, ManagedBuffer, MemPool, MemPoolProperties,
+    PinnedBuffer, Registered, Stream, TimedEvent,
 };
 use cupool_sim::Simulator;
 
@@ -31,6 +31,10 @@ pub(crate) const KINDS: &[&str] = &[
     "managed memory kept by its context",
     "default stream",
     "loan to a default stream",
+    "foreign buffer",
+    "retired owner",
+    #[cfg(feature = "dlpack")]
+    "exported tensor",
     "everything",
     #[cfg(feature = "launch")]
     "module",
@@ -137,6 +141,17 @@ pub(crate) fn make(kind: &str) -> Object {
             let buffer: &'static mut Buffer<u8> = leaked(pool.alloc_zeroed(1000, Arc::new(stream)).unwrap());
             Box::new(buffer.on_default(leaked(LegacyStream::new(&context).unwrap())).unwrap())
         }
+        "foreign buffer" => Box::new(foreign(&pool, stream)),
+        "retired owner" => {
+            drop(foreign(&pool, stream));
+            Box::new(context)
+        }
+        #[cfg(feature = "dlpack")]
+        "exported tensor" => {
+            let buffer: Buffer<u8> = pool.alloc_zeroed(1000, Arc::new(stream)).unwrap();
+            let legacy = cupool::dlpack::ConsumerStream::LEGACY;
+            Box::new(buffer.into_dlpack(&[1000], legacy).map_err(|(error, _)| error).unwrap())
+        }
         "everything" => Box::new(everything(context, pool, stream, other)),
         #[cfg(feature = "launch")]
         "module" => Box::new(module(&context)),
@@ -144,6 +159,19 @@ pub(crate) fn make(kind: &str) -> Object {
         "function" => Box::new(module(&context).function("nothing").unwrap()),
         other => panic!("no kind is called {other}"),
     }
+}
+
+/// With work under way, and an owner that is a buffer itself, of another share of the context: it would keep this one.
+fn foreign(pool: &MemPool, stream: Stream) -> ForeignBuffer<u8, Buffer<u8>> {
+    let theirs = Stream::new(&pool.device().primary_context().unwrap()).unwrap();
+    let memory: Buffer<u8> = pool.alloc_zeroed(1000, Arc::new(theirs)).unwrap();
+    stream.wait_for(memory.home()).unwrap();
+    let address = memory.as_raw();
+    // SAFETY: the memory is the owner's, ready in the stream's order, and not used otherwise.
+    let foreign = unsafe { ForeignBuffer::<u8, _, _>::new(address, 1000, Arc::new(stream), memory) };
+    let mut foreign = foreign.map_err(|(error, _)| error).unwrap();
+    foreign.as_mut_slice().fill(1).unwrap();
+    foreign
 }
 
 fn everything(context: Context, pool: MemPool, stream: Stream, other: Stream) -> impl Any + Send {

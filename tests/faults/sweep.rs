@@ -255,6 +255,7 @@ fn is_stood_in_for(scenario: &Scenario, fault: Fault, calls: &[Symbol], index: u
         // The host waits in place of a fence, or for more than was asked for.
         Symbol::cuEventCreate
         | Symbol::cuEventRecord
+        | Symbol::cuStreamIsCapturing
         | Symbol::cuStreamWaitEvent
         | Symbol::cuEventSynchronize
         | Symbol::cuStreamSynchronize

@@ -7,7 +7,7 @@ use core::{
 };
 use std::{thread, time::Instant};
 
-use cupool::Stream;
+use cupool::{Stream, cuda_sys::CUstream};
 use cupool_sim::CUresult;
 
 use crate::fixture::Fixture;
@@ -19,12 +19,17 @@ pub(crate) struct Gate(&'static AtomicBool);
 
 impl Gate {
     pub(crate) fn on(fixture: &Fixture, stream: &Stream) -> Self {
+        Self::on_handle(fixture, stream, stream.as_raw())
+    }
+
+    /// The same for a stream of which there is only a handle; `stream` is one of the same driver.
+    pub(crate) fn on_handle(fixture: &Fixture, stream: &Stream, held_up: CUstream) -> Self {
         assert!(fixture.is_alone(), "what this holds up may hold up others");
         let open: &'static AtomicBool = Box::leak(Box::new(AtomicBool::new(false)));
         let launch = stream.driver().functions().cuLaunchHostFunc.expect("every driver since CUDA 10.0 has it");
         let data = core::ptr::from_ref(open).cast_mut().cast();
         // SAFETY: the stream is live; the function only reads the flag, which lives for ever.
-        let code = unsafe { launch(stream.as_raw(), Some(hold), data) };
+        let code = unsafe { launch(held_up, Some(hold), data) };
         assert_eq!(code, CUresult::CUDA_SUCCESS);
         Self(open)
     }

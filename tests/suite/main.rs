@@ -22,10 +22,15 @@ mod c_errors;
 mod c_release;
 mod call_table;
 mod calls;
+mod conversions;
 mod copies;
 mod d_order;
 mod default_streams;
 mod devices;
+#[cfg(feature = "dlpack")]
+mod dlpack_export;
+#[cfg(feature = "dlpack")]
+mod dlpack_import;
 mod errors;
 mod f_guards;
 mod f_out_of_memory;
@@ -34,6 +39,7 @@ mod f_pressure;
 mod faults;
 mod fences;
 mod fills;
+mod foreign;
 mod g_capture;
 mod h_sizes;
 mod handles;

@@ -23,7 +23,9 @@ fn read(folder: &Path, found: &mut BTreeSet<String>) {
         let path = entry.unwrap().path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap();
         // The driver's calls themselves, and what only some builds have.
-        let skipped = name == "raw" || name == "sync.rs" || (name == "launch" && cfg!(not(feature = "launch")));
+        let skipped = ["raw", "sync.rs"].contains(&name)
+            || (name == "launch" && cfg!(not(feature = "launch")))
+            || (name == "dlpack" && cfg!(not(feature = "dlpack")));
         if skipped {
             continue;
         }

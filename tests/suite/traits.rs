@@ -4,8 +4,8 @@ use std::{rc::Rc, sync::Arc};
 
 use cupool::{
     Access, Buffer, Context, ContextRef, CurrentPool, DefaultLoan, DefaultThreshold, Device, DeviceSlice,
-    DeviceSliceMut, Driver, DriverError, Error, Event, EventRef, GraphMemoryUsage, Legacy, LegacyStream, Loan,
-    ManagedBuffer, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolLocation, MemPoolProperties, MemPoolRef,
+    DeviceSliceMut, Driver, DriverError, Error, Event, EventRef, ForeignBuffer, GraphMemoryUsage, Legacy, LegacyStream,
+    Loan, ManagedBuffer, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolLocation, MemPoolProperties, MemPoolRef,
     PerThread, PerThreadStream, PinnedBuffer, PointerInfo, Registered, SharedDefaultLoan, SharedLoan, Stream,
     StreamRef, TimedEvent,
 };
@@ -75,6 +75,8 @@ const _: () = {
     send::<PinnedBuffer<u8>>();
     sync::<PinnedBuffer<u8>>();
     send::<Registered<Vec<u8>, u8>>();
+    send::<ForeignBuffer<u8, Vec<u8>, &Stream>>();
+    sync::<ForeignBuffer<u8, Vec<u8>, &Stream>>();
     error::<Error>();
     error::<DriverError>();
     copy::<DriverError>();
@@ -96,6 +98,9 @@ macro_rules! lacks {
 lacks! {
     Buffer<u8, Rc<Stream>>: Send;
     Buffer<u8, Rc<Stream>>: Sync;
+    ForeignBuffer<u8, Rc<()>, &Stream>: Send;
+    ForeignBuffer<u8, core::cell::Cell<u8>, &Stream>: Sync;
+    ForeignBuffer<u8, (), Rc<Stream>>: Send;
     Buffer<u8, &Stream>: Clone;
     Buffer<u8, Arc<Stream>>: Clone;
     DeviceSliceMut<'_, u8>: Clone;
@@ -151,4 +156,43 @@ fn owned_and_borrowed_handles_are_of_one_size() {
     assert_eq!(size_of::<Event>(), size_of::<EventRef<'_>>());
     assert_eq!(size_of::<MemPool>(), size_of::<MemPoolRef<'_>>());
     assert_eq!(size_of::<Context>(), size_of::<ContextRef<'_>>());
+}
+
+#[test]
+fn a_timed_event_is_as_large_as_an_event() {
+    assert_eq!(size_of::<TimedEvent>(), size_of::<Event>());
+}
+
+#[cfg(feature = "dlpack")]
+mod tensors {
+    use cupool::dlpack::{
+        ConsumerStream, DlpackError, ImportedTensor, ManagedTensor,
+        ffi::{DLManagedTensorVersioned, DLTensor},
+    };
+
+    use super::*;
+
+    const _: () = {
+        send::<ManagedTensor>();
+        sync::<ManagedTensor>();
+        send::<ImportedTensor<f32, &Stream>>();
+        sync::<ImportedTensor<f32, Arc<Stream>>>();
+        send::<ConsumerStream>();
+        copy::<ConsumerStream>();
+        error::<DlpackError>();
+    };
+
+    lacks! {
+        ManagedTensor: Clone;
+        ImportedTensor<f32, Rc<Stream>>: Send;
+    }
+
+    #[test]
+    fn tensors_lie_in_memory_as_the_header_says() {
+        let word = size_of::<usize>();
+        assert_eq!(size_of::<ManagedTensor>(), word);
+        assert_eq!(size_of::<Option<ManagedTensor>>(), word);
+        assert_eq!((size_of::<DLTensor>(), align_of::<DLTensor>()), (48, 8));
+        assert_eq!((size_of::<DLManagedTensorVersioned>(), align_of::<DLManagedTensorVersioned>()), (80, 8));
+    }
 }

@@ -6,6 +6,7 @@ mod copies;
 mod default_streams;
 mod ends;
 mod events;
+mod foreign;
 mod host_copies;
 #[cfg(feature = "launch")]
 mod launches;
@@ -27,6 +28,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(threads::all());
     all.extend(pinned::all());
     all.extend(managed::all());
+    all.extend(foreign::all());
     all.extend(loans::all());
     all.extend(default_streams::all());
     all.extend(ends::all());

@@ -39,6 +39,11 @@ pub(super) fn launches(table: &mut Table<'_>) {
     let first = [&create[..], &fence, &create, &[cuLaunchKernel], &fence].concat();
     table.row("Function::launch (another home, the first time)", &first, || launch(&other));
     table.row("Function::launch (another home)", &[&fence[..], &[cuLaunchKernel], &fence].concat(), || launch(&other));
-    drop(function);
+    let (raw, of) = table.row("Function::into_raw_parts", &[], || function.into_raw_parts());
+    // SAFETY: the parts of the function above.
+    drop(table.row("Function::from_raw_parts", &[], || unsafe { cupool::launch::Function::from_raw_parts(raw, of) }));
+    let (raw, of) = table.row("Module::into_raw_parts", &[], || module.into_raw_parts().unwrap());
+    // SAFETY: the parts of the module above.
+    let module = table.row("Module::from_raw_parts", &[], || unsafe { Module::from_raw_parts(raw, of) });
     table.row("drop of Module", &[cuCtxPushCurrent, cuModuleUnload, cuCtxPopCurrent], || drop(module));
 }

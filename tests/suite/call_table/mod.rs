@@ -7,7 +7,10 @@ macro_rules! none {
 }
 
 mod captures;
+#[cfg(feature = "dlpack")]
+mod dlpack;
 mod exceptions;
+mod foreign;
 #[cfg(feature = "launch")]
 mod launches;
 mod memory;
@@ -76,6 +79,10 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     memory::default_streams(&mut table);
     memory::managed(&mut table);
     memory::pointers_and_peers(&mut table);
+    foreign::foreign(&mut table);
+    foreign::conversions(&mut table);
+    #[cfg(feature = "dlpack")]
+    dlpack::dlpack(&mut table);
     errors(&mut table);
     #[cfg(feature = "launch")]
     launches::launches(&mut table);
@@ -112,7 +119,9 @@ fn exceptions_are_all_and_only_these(rows: &[(String, Vec<Symbol>)]) {
     let found: BTreeSet<&str> =
         rows.iter().filter(|(_, calls)| calls.iter().any(costs)).map(|(of, _)| of.as_str()).collect();
     let launches = |of: &&str| cfg!(feature = "launch") || !(of.contains("Module") || of.contains("Function"));
-    let listed: BTreeSet<&str> = EXCEPTIONS.iter().flat_map(|(_, of)| of.iter().copied()).filter(launches).collect();
+    let tensors = |of: &&str| cfg!(feature = "dlpack") || !(of.contains("dlpack") || of.contains("Tensor"));
+    let listed: BTreeSet<&str> =
+        EXCEPTIONS.iter().flat_map(|(_, of)| of.iter().copied()).filter(launches).filter(tensors).collect();
     assert_eq!(found.difference(&listed).collect::<Vec<_>>(), Vec::<&&str>::new(), "exceptions that are not listed");
     assert_eq!(listed.difference(&found).collect::<Vec<_>>(), Vec::<&&str>::new(), "exceptions that are none");
 }
