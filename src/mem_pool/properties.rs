@@ -114,7 +114,10 @@ impl MemPoolProperties {
     /// Fails where the driver's documentation knows no such pool. No call is made.
     fn ensure_whole(&self) -> Result<()> {
         let managed = self.kind == MemKind::Managed;
-        let wrong = if managed && self.max_size != 0 {
+        let offered = MemHandleTypes::POSIX_FD | MemHandleTypes::FABRIC;
+        let wrong = if !offered.contains(self.handle_types) {
+            "of handles, only file descriptors and fabric handles are offered"
+        } else if managed && self.max_size != 0 {
             "managed memory takes no limit"
         } else if managed && !self.handle_types.is_empty() {
             "managed memory cannot be shared by handles"

@@ -151,6 +151,9 @@ fn properties_that_do_not_go_together_are_refused_before_any_pool_is_made() {
     let managed = properties().kind(MemKind::Managed);
     for (properties, says) in [
         (managed.max_size(1), "limit"),
+        // A driver that has these wants to be passed security attributes with them.
+        (properties().handle_types(MemHandleTypes::from_bits(2)), "offered"),
+        (properties().handle_types(MemHandleTypes::from_bits(5)), "offered"),
         (managed.handle_types(MemHandleTypes::POSIX_FD), "shared"),
         (managed.hw_decompress(true), "decompressed"),
         (properties().location(MemPoolLocation::Unspecified), "lies somewhere"),
