@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cuda_sys::CUcontext;
 
-use crate::{Device, Driver, Error, Result, host::Parked, raw, release, staging::Staging};
+use crate::{Device, Driver, Error, Result, graph::ParkedOwners, host::Parked, raw, release, staging::Staging};
 
 /// A retain of a device's primary context, shared by whatever was made in it.
 ///
@@ -25,6 +25,8 @@ struct Shared {
     staging: Staging,
     /// Likewise.
     parked: Parked,
+    /// Likewise.
+    owners: ParkedOwners,
     /// `None` if somebody else keeps the context alive.
     retain: Option<Retain>,
 }
@@ -82,7 +84,7 @@ impl Context {
     }
 
     fn with_retain(device: Device, raw: CUcontext, retain: Option<Retain>) -> Self {
-        Self { shared: Arc::new(Shared { raw, device, staging: Staging::new(), parked: Parked::new(), retain }) }
+        Self { shared: Arc::new(Shared { raw, device, staging: Staging::new(), parked: Parked::new(), owners: ParkedOwners::new(), retain }) }
     }
 
     /// The context's device.
@@ -161,6 +163,11 @@ impl Context {
         &self.shared.parked
     }
 
+    /// What graphs have kept, and launches may still use.
+    pub(crate) fn parked_owners(&self) -> &ParkedOwners {
+        &self.shared.owners
+    }
+
     /// A second value for the same share, which must not outlive it and must never be dropped.
     pub(crate) const fn alias(&self) -> ManuallyDrop<Self> {
         // SAFETY: the copy is never dropped, so it takes no part in the counting.
@@ -175,6 +182,7 @@ impl Drop for Shared {
         unsafe {
             self.staging.free(functions, self.raw);
             self.parked.free(functions, self.raw);
+            self.owners.release_all(functions);
         }
     }
 }

@@ -119,6 +119,9 @@ pub enum Error {
     /// The stream is being captured into a graph, and the call cannot be part of one.
     #[error("the stream is being captured")]
     StreamCapturing,
+    /// The stream is not being captured, and the call is for a graph only.
+    #[error("the stream is not being captured")]
+    NotCapturing,
     /// Work on another stream that uses this stream's memory could neither be ordered nor waited for.
     /// Its memory is leaked rather than freed.
     #[error("foreign work on this stream's memory could neither be ordered nor waited for; its memory is given up")]

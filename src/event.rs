@@ -94,8 +94,10 @@ impl Event {
     ///
     /// # Errors
     /// Whatever the driver answers: `CUDA_ERROR_INVALID_HANDLE` if the stream is of another context.
+    /// [`Error::StreamCapturing`] for the stream of a [`Capture`](crate::Capture).
     #[doc(alias = "cuEventRecord")]
     pub fn record(&self, stream: &Stream) -> Result<()> {
+        stream.ensure_not_captured()?;
         self.driver().ensure_same(stream.driver())?;
         // SAFETY: both are borrowed, hence live.
         unsafe { raw::event::event_record(self.driver().functions(), self.raw, stream.as_raw()) }

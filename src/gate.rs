@@ -1,17 +1,20 @@
 //! The one question that every driver call asks first: may this process still call the driver?
 //!
 //! The driver's state does not survive a fork, yet some of its calls answer success in the child: an allocation hands
-//! out a pointer that means nothing. The answer costs one load of a byte that is zero in every healthy process. The
-//! same byte says whether any stream has lost its order, so that the release of a buffer need not look elsewhere.
+//! out a pointer that means nothing. The answer costs one load of a word that is zero in every healthy process. The
+//! same word says whether any stream has lost its order, and how many captures are under way, so that nobody need look
+//! elsewhere.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{Error, Result};
 
-const FORKED: u8 = 1;
-const ORDER_LOST: u8 = 2;
+const FORKED: u32 = 1;
+const ORDER_LOST: u32 = 2;
+/// The captures are counted from this bit on.
+const CAPTURE: u32 = 1 << 8;
 
-static CLOSED: AtomicU8 = AtomicU8::new(0);
+static CLOSED: AtomicU32 = AtomicU32::new(0);
 
 /// Fails in a forked child.
 #[inline(always)]
@@ -28,6 +31,29 @@ pub(crate) fn is_open() -> bool {
 /// From now on some stream in this process has lost its order.
 pub(crate) fn note_order_lost() {
     CLOSED.fetch_or(ORDER_LOST, Ordering::Relaxed);
+}
+
+/// Until it is dropped, calls that a capture somewhere in the process could forbid, or that must not become part of
+/// one, take the long way.
+#[derive(Debug)]
+pub(crate) struct Capturing(());
+
+impl Capturing {
+    pub(crate) fn begin() -> Self {
+        CLOSED.fetch_add(CAPTURE, Ordering::Relaxed);
+        Self(())
+    }
+}
+
+impl Drop for Capturing {
+    fn drop(&mut self) {
+        CLOSED.fetch_sub(CAPTURE, Ordering::Relaxed);
+    }
+}
+
+/// Whether captures are under way, or expected.
+pub(crate) fn is_capturing() -> bool {
+    CLOSED.load(Ordering::Relaxed) >= CAPTURE
 }
 
 #[cold]

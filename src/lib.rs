@@ -51,6 +51,8 @@ mod event;
 #[allow(unsafe_code)]
 mod gate;
 #[allow(unsafe_code)]
+mod graph;
+#[allow(unsafe_code)]
 mod host;
 #[allow(unsafe_code)]
 mod host_function;
@@ -84,6 +86,9 @@ pub use device::{Device, Uuid};
 pub use driver::Driver;
 pub use error::{DriverError, Error, LoadFailure, Result};
 pub use event::{Event, EventRef, TimedEvent};
+pub use graph::{
+    BesideCaptures, Capture, CaptureMode, CaptureStatus, Graph, GraphBuffer, GraphExec, InstantiateOptions, KeptBuffer,
+};
 pub use host::{PinnedBuffer, Registered};
 pub use lend::{Loan, SharedLoan};
 pub use mem_pool::{MemPool, MemPoolProperties, MemPoolRef, MemPoolUsage, OutOfMemory, Rescue, Trimmed};

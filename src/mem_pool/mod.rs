@@ -15,7 +15,7 @@ pub use attribute::{MemPoolUsage, Trimmed};
 pub use out_of_memory::{OutOfMemory, Rescue};
 
 use crate::{
-    Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, raw, release,
+    Buffer, Device, Driver, DriverError, Result, Stream, StreamHandle, buffer, gate, raw, release,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -184,7 +184,9 @@ impl MemPool {
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) says what was asked for and what there is, after one attempt
     /// at a rescue (see [`set_rescue`](Self::set_rescue)). [`Error::SizeOverflow`](crate::Error::SizeOverflow) and
-    /// [`Error::DriverMismatch`](crate::Error::DriverMismatch) before any call; else whatever the driver answers.
+    /// [`Error::DriverMismatch`](crate::Error::DriverMismatch) before any call, and
+    /// [`Error::StreamCapturing`](crate::Error::StreamCapturing) for the stream of a [`Capture`](crate::Capture); else
+    /// whatever the driver answers.
     #[doc(alias = "cuMemAllocFromPoolAsync")]
     #[doc(alias = "cudaMallocFromPoolAsync")]
     #[inline]
@@ -224,13 +226,28 @@ impl MemPool {
 
     #[inline(always)]
     fn allocate(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2> {
-        // What could not be freed there is not allocated there.
-        home.ensure_ordered()?;
+        if !gate::is_open() {
+            return self.allocate_with_care(bytes, home);
+        }
         self.driver().ensure_same(home.driver())?;
         match self.try_allocate(bytes, home) {
             Ok(address) => Ok(address),
             Err(error) => self.rescued(bytes, home, error),
         }
+    }
+
+    /// Where something in the process is out of the ordinary.
+    #[cold]
+    fn allocate_with_care(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2> {
+        // What could not be freed there is not allocated there.
+        home.check_ordered()?;
+        // It would be memory of the graph's.
+        home.ensure_not_captured()?;
+        self.driver().ensure_same(home.driver())?;
+        let allocate = || self.try_allocate(bytes, home);
+        let allocated =
+            if gate::is_capturing() { raw::stream::relaxed(home.driver().functions(), allocate) } else { allocate() };
+        allocated.or_else(|error| self.rescued(bytes, home, error))
     }
 
     /// One driver call.

@@ -89,7 +89,7 @@ pub(crate) unsafe fn launch_host_func(
 /// While another thread captures in global mode the driver refuses many calls that touch no capturing stream (questions
 /// to events and waits for them, pool attributes and trims, page-locked memory), and ends that capture in an error. The
 /// relaxed mode lifts that for this thread.
-pub(crate) fn relaxed<T>(functions: &Functions, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn relaxed<R>(functions: &Functions, work: impl FnOnce() -> R) -> R {
     /// Restores the thread's mode, also when `work` unwinds.
     struct Restore<'a>(&'a Functions, CUstreamCaptureMode);
     impl Drop for Restore<'_> {
