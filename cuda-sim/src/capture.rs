@@ -190,6 +190,19 @@ impl State {
         Some(capture)
     }
 
+    /// A stream is destroyed: a capture that began there is over, one that it takes part in is invalid.
+    pub(crate) fn stream_leaves_capture(&mut self, queue: QueueId) {
+        let Some(number) = self.queues.get(queue).and_then(|queue| queue.capture) else { return };
+        match self.captures.get_mut(number) {
+            Some(capture) if capture.origin != queue => capture.invalid = true,
+            _ => {
+                if let Some(capture) = self.leave_capture(number) {
+                    self.drop_graph_memory(&capture.allocations);
+                }
+            }
+        }
+    }
+
     /// A reset ends the captures on a context's streams.
     pub(crate) fn abandon_captures(&mut self, context: ContextRef) {
         let numbers: Vec<u32> = self

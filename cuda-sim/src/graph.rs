@@ -11,14 +11,17 @@ use crate::{
     checker::{Misuse, Operation},
     handle::Kind,
     memory::Home,
+    past::Mark,
     state::{Answer, State},
-    work::{Op, QueueId, Work},
+    work::{Op, Point, QueueId, Work},
 };
 
 /// A graph that came from a capture.
 #[derive(Debug)]
 pub(crate) struct Graph {
     captured: Arc<Captured>,
+    /// Behind the last launch of what was instantiated from it and is gone.
+    last: Option<Mark>,
 }
 
 /// A graph that can be launched.
@@ -26,12 +29,13 @@ pub(crate) struct Graph {
 pub(crate) struct Exec {
     captured: Arc<Captured>,
     frees_on_launch: bool,
-    launched: bool,
+    /// Behind the last launch; the next one comes after it.
+    last: Option<Mark>,
 }
 
 impl State {
     pub(crate) fn add_graph(&mut self, captured: Captured) -> u32 {
-        self.graphs.insert(Graph { captured: Arc::new(captured) })
+        self.graphs.insert(Graph { captured: Arc::new(captured), last: None })
     }
 
     /// An allocation that each launch of the graph will make, always at the same address.
@@ -63,9 +67,34 @@ impl State {
 
     /// A capture has failed: what it allocated is no more.
     pub(crate) fn drop_graph_memory(&mut self, allocations: &[u32]) {
+        self.end_graph_memory(allocations, None);
+    }
+
+    /// Nothing launches these allocations any more. Their memory can be used again behind the last launch; what that left
+    /// allocated stays so until somebody frees it.
+    fn end_graph_memory(&mut self, allocations: &[u32], last: Option<Point>) {
         let by = self.operation();
         for number in allocations {
-            self.memory.forget(*number, by);
+            let Some(allocation) = self.memory.all.get(*number) else { continue };
+            if allocation.freed.is_none() {
+                if last.is_some() {
+                    continue;
+                }
+                self.memory.forget(*number, by);
+            }
+            self.give_graph_memory(*number, last);
+        }
+    }
+
+    /// A graph or what was instantiated from it is gone.
+    fn graph_ends(&mut self, captured: &Arc<Captured>, last: Option<Mark>) {
+        let same = |other: &Arc<Captured>| Arc::ptr_eq(other, captured);
+        if let Some((_, graph)) = self.graphs.iter_mut().find(|(_, graph)| same(&graph.captured)) {
+            graph.last = last.or(graph.last.take());
+        } else if let Some((_, exec)) = self.execs.iter_mut().find(|(_, exec)| same(&exec.captured)) {
+            exec.last = exec.last.take().or(last);
+        } else {
+            self.end_graph_memory(&captured.allocations, last.map(|last| last.point));
         }
     }
 
@@ -107,8 +136,13 @@ pub(crate) fn instantiate(state: &mut State, exec: Out<CUgraphExec>, graph: CUgr
     if captured.spoilt || flags > 15 {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
+    // Of a graph with memory of its own there can be one at a time.
+    let again = state.execs.iter().any(|(_, exec)| Arc::ptr_eq(&exec.captured, &captured));
+    if again && !captured.allocations.is_empty() {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
     let auto = u64::from(CUgraphInstantiate_flags_enum::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH.0);
-    let number = state.execs.insert(Exec { captured, frees_on_launch: flags & auto != 0, launched: false });
+    let number = state.execs.insert(Exec { captured, frees_on_launch: flags & auto != 0, last: None });
     exec.set(state.handle(Kind::GraphExec, number))
 }
 
@@ -118,9 +152,13 @@ pub(crate) fn launch(state: &mut State, exec: CUgraphExec, stream: CUstream) -> 
     let number = state.exec(exec)?;
     let Some(found) = state.execs.get_mut(number) else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
     let captured = Arc::clone(&found.captured);
-    let (again, frees) = (found.launched, found.frees_on_launch);
-    if again && !frees && state.holds_memory(&captured) {
+    let (last, frees) = (found.last.clone(), found.frees_on_launch);
+    if last.is_some() && !frees && state.holds_memory(&captured) {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
+    if let Some(last) = last.filter(|last| last.point.queue != queue) {
+        state.submit(queue, Work::Wait(last.point))?;
+        state.queue_waits(queue, &last);
     }
     for number in &captured.allocations {
         state.memory.revive(*number);
@@ -132,21 +170,28 @@ pub(crate) fn launch(state: &mut State, exec: CUgraphExec, stream: CUstream) -> 
             state.memory.forget(*number, by);
         }
     }
+    // An empty graph has its place in the order too.
+    state.submit(queue, Work::Nothing)?;
+    let last = state.queues.mark(queue);
     if let Some(found) = state.execs.get_mut(number) {
-        found.launched = true;
+        found.last = Some(last);
     }
     Ok(())
 }
 
 pub(crate) fn destroy(state: &mut State, graph: CUgraph) -> Answer {
     let number = state.graph(graph)?;
-    state.graphs.remove(number);
+    if let Some(graph) = state.graphs.remove(number) {
+        state.graph_ends(&graph.captured, graph.last);
+    }
     Ok(())
 }
 
 pub(crate) fn destroy_exec(state: &mut State, exec: CUgraphExec) -> Answer {
     let number = state.exec(exec)?;
-    state.execs.remove(number);
+    if let Some(exec) = state.execs.remove(number) {
+        state.graph_ends(&exec.captured, exec.last);
+    }
     Ok(())
 }
 

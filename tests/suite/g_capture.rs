@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use cupool::{Error, Event, PinnedBuffer, Registered, Stream, cuda_sys::CUstreamCaptureMode};
+use cupool::{BesideCaptures, Error, Event, PinnedBuffer, Registered, Stream, cuda_sys::CUstreamCaptureMode};
 use cupool_sim::CUresult;
 
 use crate::fixture::{Fixture, assert_no_findings};
@@ -28,6 +28,7 @@ fn end(stream: &Stream) {
 
 /// All that a thread does beside it, with a stream of its own.
 fn everything_beside(fixture: &Fixture) {
+    let _beside = BesideCaptures::new();
     let context = fixture.context();
     let stream = Stream::new(&context).unwrap();
     let mut pool = fixture.pool();

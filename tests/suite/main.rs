@@ -32,6 +32,7 @@ mod faults;
 mod fences;
 mod fills;
 mod g_capture;
+mod graphs;
 mod h_sizes;
 mod handles;
 mod host;
