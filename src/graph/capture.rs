@@ -116,8 +116,8 @@ impl<'s> Capture<'s> {
 
     /// The stream that is captured: for kernels and libraries, and of no use to anything else.
     ///
-    /// What is launched here becomes part of the graph. A [`Function`](crate::launch) takes
-    /// views of this capture as arguments, and refuses memory of other homes.
+    /// What is launched here becomes part of the graph. A kernel of this crate (feature
+    /// `launch`) takes views of this capture as arguments, and refuses memory of other homes.
     #[must_use]
     pub const fn stream(&self) -> &Stream {
         self.stream

@@ -135,7 +135,8 @@ impl Drop for Captured {
     }
 }
 
-/// Whether the mark has been passed, or all is over. An event that is done is destroyed.
+/// Whether the mark has been passed, or all is over, which it takes two calls to believe. An event that is done is
+/// destroyed.
 ///
 /// # Safety
 /// `mark` must be live, and not be used afterwards if it is done.
@@ -143,7 +144,11 @@ unsafe fn is_done(functions: &Functions, mark: CUevent) -> bool {
     // SAFETY: live, as the caller says.
     let done = match unsafe { raw::event::event_query(functions, mark) } {
         Ok(done) => done,
-        Err(error) => release::is_over(&error),
+        Err(error) if release::is_over(&error) => {
+            // SAFETY: as above.
+            unsafe { raw::event::event_synchronize(functions, mark) }.as_ref().err().is_none_or(release::is_over)
+        }
+        Err(_) => false,
     };
     if done {
         // SAFETY: the caller does not use it any more.

@@ -3,10 +3,10 @@
 //! Making and destroying graphs may take memory from the device or give it back, which somebody's capture elsewhere in
 //! the process would not survive: those calls are made in the relaxed mode.
 
-use cuda_sys::{CUgraph, CUgraphExec, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus, Functions};
+use cuda_sys::{CUgraph, CUgraphExec, CUstream, CUstreamCaptureMode, CUstreamCaptureStatus, Functions, Symbol};
 
 use super::{call, out, stream::relaxed};
-use crate::Result;
+use crate::{Error, Result};
 
 /// # Safety
 /// `stream` must be live.
@@ -15,6 +15,15 @@ pub(crate) unsafe fn stream_begin_capture(
     stream: CUstream,
     mode: CUstreamCaptureMode,
 ) -> Result<()> {
+    // What could not be ended, and its graph destroyed, is not begun.
+    for (is_there, symbol) in [
+        (functions.cuStreamEndCapture.is_some(), Symbol::cuStreamEndCapture),
+        (functions.cuGraphDestroy.is_some(), Symbol::cuGraphDestroy),
+    ] {
+        if !is_there {
+            return Err(Error::Unsupported(symbol));
+        }
+    }
     call!(functions, cuStreamBeginCapture?(stream, mode))
 }
 
@@ -45,6 +54,10 @@ pub(crate) unsafe fn stream_get_capture_info(
 /// # Safety
 /// `graph` must be live, and nobody else use it meanwhile.
 pub(crate) unsafe fn graph_instantiate(functions: &Functions, graph: CUgraph, flags: u64) -> Result<CUgraphExec> {
+    // What could not be destroyed again is not made.
+    if functions.cuGraphExecDestroy.is_none() {
+        return Err(Error::Unsupported(Symbol::cuGraphExecDestroy));
+    }
     relaxed(functions, || {
         // SAFETY: the driver writes the handle when it answers success.
         unsafe { out(|exec| call!(functions, cuGraphInstantiateWithFlags?(exec, graph, flags))) }

@@ -284,7 +284,7 @@ const fn is_around(call: Symbol) -> bool {
 }
 
 const fn is_wait(call: Symbol) -> bool {
-    matches!(call, Symbol::cuStreamSynchronize | Symbol::cuCtxSynchronize)
+    matches!(call, Symbol::cuStreamSynchronize | Symbol::cuCtxSynchronize | Symbol::cuEventSynchronize)
 }
 
 /// A driver that does what it is asked, and leaves nothing.

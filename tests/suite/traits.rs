@@ -3,8 +3,8 @@
 use std::{rc::Rc, sync::Arc};
 
 use cupool::{
-    Buffer, Context, ContextRef, Device, DeviceSlice, DeviceSliceMut, Driver, DriverError, Error, Event, EventRef,
-    Loan, MemPool, MemPoolRef, PinnedBuffer, Registered, SharedLoan, Stream, StreamRef, TimedEvent,
+    BesideCaptures, Buffer, Capture, Context, ContextRef, Device, DeviceSlice, DeviceSliceMut, Driver, DriverError, Error,
+    Event, EventRef, Graph, GraphBuffer, GraphExec, Loan, MemPool, MemPoolRef, PinnedBuffer, Registered, SharedLoan, Stream, StreamRef, TimedEvent,
 };
 
 const fn send<T: Send>() {}
@@ -48,6 +48,11 @@ const _: () = {
     send::<PinnedBuffer<u8>>();
     sync::<PinnedBuffer<u8>>();
     send::<Registered<Vec<u8>, u8>>();
+    send::<Graph>();
+    send::<GraphExec>();
+    sync::<GraphExec>();
+    send::<BesideCaptures>();
+    sync::<BesideCaptures>();
     error::<Error>();
     error::<DriverError>();
     copy::<DriverError>();
@@ -72,6 +77,12 @@ lacks! {
     Buffer<u8, &Stream>: Clone;
     Buffer<u8, Arc<Stream>>: Clone;
     DeviceSliceMut<'_, u8>: Clone;
+    Graph: Sync;
+    Graph: Clone;
+    GraphExec: Clone;
+    Capture<'_>: Send;
+    Capture<'_>: Sync;
+    GraphBuffer<'_, u8>: Send;
     Stream: Clone;
     MemPool: Clone;
     Context: Clone;
@@ -85,6 +96,9 @@ fn handles_are_as_small_as_promised() {
     assert_eq!(size_of::<Option<Driver>>(), word);
     assert!(size_of::<Device>() <= 2 * word);
     assert_eq!(size_of::<Context>(), word);
+    assert_eq!(size_of::<Graph>(), word);
+    assert!(size_of::<GraphExec>() <= 4 * word);
+    assert_eq!(size_of::<BesideCaptures>(), 0);
     assert!(size_of::<Buffer<u8, &Stream>>() <= 32);
     assert_eq!(size_of::<Buffer<f64>>(), size_of::<Buffer<u8, &Stream>>());
     assert_eq!(size_of::<DeviceSlice<'_, u8>>(), 3 * word);

@@ -4,6 +4,7 @@ mod buffers;
 mod copies;
 mod ends;
 mod events;
+mod graphs;
 mod host_copies;
 #[cfg(feature = "launch")]
 mod launches;
@@ -28,6 +29,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(pools::all());
     all.extend(buffers::all());
     all.extend(events::all());
+    all.extend(graphs::all());
     #[cfg(feature = "launch")]
     all.extend(launches::all());
     all

@@ -15,6 +15,8 @@ pub(super) const EXCEPTIONS: &[(&str, &[&str])] = &[
             "Event::query",
             "Event::record",
             "Event::synchronize",
+            "GraphExec::query",
+            "GraphExec::synchronize",
             "Stream::query",
             "Stream::synchronize",
             "Stream::wait",
@@ -29,6 +31,9 @@ pub(super) const EXCEPTIONS: &[(&str, &[&str])] = &[
         &[
             "Event::new",
             "Function::launch (another home, the first time)",
+            "Graph::capture",
+            "Graph::capture_with",
+            "Graph::instantiate",
             "Module::from_image",
             "Module::from_ptx",
             "Module::function",
@@ -69,6 +74,17 @@ pub(super) const EXCEPTIONS: &[(&str, &[&str])] = &[
             "PinnedBuffer::as_mut_slice (a copy reads it)",
             "PinnedBuffer::as_slice (a copy writes it)",
             "PinnedBuffer::new (reused)",
+        ],
+    ),
+    (
+        "a graph keeps what its launches need",
+        &[
+            "Context::trim_graph_owners (a launch is under way)",
+            "GraphExec::launch",
+            "drop of Graph (the last, and it was launched)",
+            "drop of Graph (the last, and it keeps a buffer)",
+            "drop of Graph (the last, and it keeps something)",
+            "drop of GraphExec",
         ],
     ),
     (

@@ -7,6 +7,7 @@ macro_rules! none {
 }
 
 mod exceptions;
+mod graphs;
 #[cfg(feature = "launch")]
 mod launches;
 mod page_locked;
@@ -64,6 +65,7 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     loans(&mut table);
     page_locked::page_locked(&mut table);
     errors(&mut table);
+    graphs::graphs(&mut table);
     #[cfg(feature = "launch")]
     launches::launches(&mut table);
     let rows = table.rows;
