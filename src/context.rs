@@ -84,7 +84,16 @@ impl Context {
     }
 
     fn with_retain(device: Device, raw: CUcontext, retain: Option<Retain>) -> Self {
-        Self { shared: Arc::new(Shared { raw, device, staging: Staging::new(), parked: Parked::new(), owners: ParkedOwners::new(), retain }) }
+        Self {
+            shared: Arc::new(Shared {
+                raw,
+                device,
+                staging: Staging::new(),
+                parked: Parked::new(),
+                owners: ParkedOwners::new(),
+                retain,
+            }),
+        }
     }
 
     /// The context's device.

@@ -5,7 +5,13 @@
 //! same word says whether any stream has lost its order, and how many captures are under way, so that nobody need look
 //! elsewhere.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use core::ptr;
+use std::sync::{
+    Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU32, Ordering},
+};
+
+use cuda_sys::Functions;
 
 use crate::{Error, Result};
 
@@ -33,27 +39,46 @@ pub(crate) fn note_order_lost() {
     CLOSED.fetch_or(ORDER_LOST, Ordering::Relaxed);
 }
 
-/// Until it is dropped, calls that a capture somewhere in the process could forbid, or that must not become part of
-/// one, take the long way.
+/// The drivers with captures under way, or expected, by the addresses of their tables; once for each.
+static CAPTURING: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// Until it is dropped, calls that a capture in the driver could forbid, or that must not become part of one, take the
+/// long way.
 #[derive(Debug)]
-pub(crate) struct Capturing(());
+pub(crate) struct Capturing {
+    driver: usize,
+}
 
 impl Capturing {
-    pub(crate) fn begin() -> Self {
+    pub(crate) fn begin(functions: &Functions) -> Self {
+        let driver = ptr::from_ref(functions).addr();
+        if let Some(mut capturing) = capturing() {
+            capturing.push(driver);
+        }
         CLOSED.fetch_add(CAPTURE, Ordering::Relaxed);
-        Self(())
+        Self { driver }
     }
 }
 
 impl Drop for Capturing {
     fn drop(&mut self) {
+        if let Some(mut capturing) = capturing()
+            && let Some(at) = capturing.iter().position(|driver| *driver == self.driver)
+        {
+            capturing.swap_remove(at);
+        }
         CLOSED.fetch_sub(CAPTURE, Ordering::Relaxed);
     }
 }
 
-/// Whether captures are under way, or expected.
-pub(crate) fn is_capturing() -> bool {
-    CLOSED.load(Ordering::Relaxed) >= CAPTURE
+/// Whether captures in this driver are under way, or expected.
+pub(crate) fn is_capturing(functions: &Functions) -> bool {
+    capturing().is_some_and(|capturing| capturing.contains(&ptr::from_ref(functions).addr()))
+}
+
+/// Not in a forked child: another thread of the parent's may have held the lock, and would hold it for ever.
+fn capturing() -> Option<MutexGuard<'static, Vec<usize>>> {
+    check().ok().map(|()| CAPTURING.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 #[cold]

@@ -1,8 +1,8 @@
 //! Allocating beside somebody else's capture.
 
-use crate::gate;
+use crate::{Driver, gate};
 
-/// As long as one of these lives, allocations of this crate leave captures alone that others in the process have begun
+/// As long as one of these lives, allocations of this crate from any pool of the driver leave captures alone that others in the process have begun
 /// in the global mode.
 ///
 /// Such a capture forbids to every thread what may wait for the device, and the driver counts
@@ -19,7 +19,7 @@ use crate::gate;
 /// # let device = driver.device(0)?;
 /// # let stream = Stream::new(&device.primary_context()?)?;
 /// # let pool = MemPool::new(&device)?;
-/// let beside = BesideCaptures::new();
+/// let beside = BesideCaptures::new(driver);
 /// let buffer = pool.alloc::<u8, _>(100, &stream)?;
 /// # drop(beside);
 /// # Ok::<(), Error>(())
@@ -33,13 +33,7 @@ pub struct BesideCaptures {
 impl BesideCaptures {
     /// From now on.
     #[doc(alias = "cuThreadExchangeStreamCaptureMode")]
-    pub fn new() -> Self {
-        Self { _capturing: gate::Capturing::begin() }
-    }
-}
-
-impl Default for BesideCaptures {
-    fn default() -> Self {
-        Self::new()
+    pub fn new(driver: Driver) -> Self {
+        Self { _capturing: gate::Capturing::begin(driver.functions()) }
     }
 }

@@ -32,7 +32,7 @@ enum Recorded {
 
 impl Recording {
     pub(super) fn begin(context: &Context, mode: CUstreamCaptureMode) -> Result<Self> {
-        let capturing = gate::Capturing::begin();
+        let capturing = gate::Capturing::begin(context.driver().functions());
         let mut this = Self { stream: Stream::for_capture(context)?, state: Recorded::Ended, _capturing: capturing };
         // SAFETY: the stream was just made.
         unsafe { raw::graph::stream_begin_capture(context.driver().functions(), this.stream.as_raw(), mode) }?;
@@ -46,9 +46,7 @@ impl Recording {
 
     /// Ends the capture and answers what became of it.
     pub(super) fn end(mut self) -> Result<CUgraph> {
-        let functions = self.stream.driver().functions();
-        // SAFETY: the stream is live.
-        let (ended, graph) = unsafe { raw::graph::stream_end_capture(functions, self.stream.as_raw()) };
+        let (ended, graph) = self.end_raw();
         match ended {
             Ok(()) => {
                 self.state = Recorded::Ended;
@@ -63,20 +61,32 @@ impl Recording {
     }
 }
 
+impl Recording {
+    fn end_raw(&self) -> (Result<()>, CUgraph) {
+        // SAFETY: the stream is live.
+        unsafe { raw::graph::stream_end_capture(self.stream.driver().functions(), self.stream.as_raw()) }
+    }
+}
+
 impl Drop for Recording {
     fn drop(&mut self) {
-        let over = match self.state {
-            Recorded::UnderWay => false,
-            Recorded::Refused => !self.stream.is_capturing().unwrap_or(false),
-            Recorded::Ended => true,
-        };
-        if over {
-            return;
+        match self.state {
+            Recorded::Ended => return,
+            Recorded::UnderWay => {
+                let (ended, graph) = self.end_raw();
+                destroy(&self.stream, graph);
+                if ended.is_ok() {
+                    return;
+                }
+            }
+            Recorded::Refused => {}
         }
-        // SAFETY: the stream is live.
-        let (_, graph) =
-            unsafe { raw::graph::stream_end_capture(self.stream.driver().functions(), self.stream.as_raw()) };
-        destroy(&self.stream, graph);
+        // A capture that was spoilt is over when its end was refused; one that was not has yet to be ended.
+        if self.stream.is_capturing().unwrap_or(true) {
+            let (ended, graph) = self.end_raw();
+            destroy(&self.stream, graph);
+            release::report(ended);
+        }
     }
 }
 

@@ -118,15 +118,15 @@ impl GraphExec {
             Ok(())
         };
         // SAFETY: as above.
-        let marked =
-            ordered.and_then(|()| unsafe { raw::event::event_record(functions, self.done, stream.as_raw()) });
+        let marked = ordered.and_then(|()| unsafe { raw::event::event_record(functions, self.done, stream.as_raw()) });
         let Err(error) = marked else {
             self.launches = Launches::Marked;
             return Ok(());
         };
         // A launch that came after those before is done when they are; of others the event still tells.
         // SAFETY: as above.
-        let before = if again && !in_order { unsafe { raw::event::event_synchronize(functions, self.done) } } else { Ok(()) };
+        let before =
+            if again && !in_order { unsafe { raw::event::event_synchronize(functions, self.done) } } else { Ok(()) };
         if before.and_then(|()| order::wait_on_host(stream)).is_err() {
             self.launches = Launches::Lost;
             return Err(error);

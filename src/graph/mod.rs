@@ -24,8 +24,8 @@ use cuda_sys::{CUgraph, CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
 pub use beside::BesideCaptures;
 pub use capture::Capture;
 pub use exec::GraphExec;
-pub(crate) use kept::ParkedOwners;
 pub use kept::KeptBuffer;
+pub(crate) use kept::ParkedOwners;
 pub use memory::GraphBuffer;
 pub use status::CaptureStatus;
 
@@ -118,10 +118,7 @@ impl Graph {
     /// As [`capture_with`](Self::capture_with).
     #[doc(alias = "cuStreamBeginCapture")]
     #[doc(alias = "cuStreamEndCapture")]
-    pub fn capture<R>(
-        context: &Context,
-        record: impl FnOnce(&Capture<'_>) -> Result<R>,
-    ) -> Result<(Self, R)> {
+    pub fn capture<R>(context: &Context, record: impl FnOnce(&Capture<'_>) -> Result<R>) -> Result<(Self, R)> {
         Self::capture_with(context, CaptureMode::default(), record)
     }
 

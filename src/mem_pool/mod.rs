@@ -245,8 +245,9 @@ impl MemPool {
         home.ensure_not_captured()?;
         self.driver().ensure_same(home.driver())?;
         let allocate = || self.try_allocate(bytes, home);
+        let functions = home.driver().functions();
         let allocated =
-            if gate::is_capturing() { raw::stream::relaxed(home.driver().functions(), allocate) } else { allocate() };
+            if gate::is_capturing(functions) { raw::stream::relaxed(functions, allocate) } else { allocate() };
         allocated.or_else(|error| self.rescued(bytes, home, error))
     }
 

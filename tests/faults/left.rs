@@ -140,7 +140,10 @@ impl Left {
         let mut left = Self::default();
         for (at, symbol) in calls.iter().enumerate() {
             let occurrence = calls[..at].iter().filter(|call| *call == symbol).count();
-            if !refused.contains(&(*symbol, occurrence)) {
+            // What a graph allocates is not there before it is launched.
+            let of_graph = matches!(symbol, Symbol::cuMemAllocFromPoolAsync | Symbol::cuMemFreeAsync)
+                && is_in_capture(&calls[..at]);
+            if !of_graph && !refused.contains(&(*symbol, occurrence)) {
                 left = left.plus(Self::change_by(*symbol));
             }
         }

@@ -19,7 +19,8 @@ fn a1_a_driver_as_old_as_cuda_11_3_lacks_only_what_is_newer() {
     let fixture = Fixture::with(Simulator::builder().driver_version(11030));
     assert_eq!(fixture.driver().version(), Ok(11030));
     let failures = scenario::everything(fixture.driver());
-    assert_eq!(failures, [("id", Error::Unsupported(Symbol::cuStreamGetId))]);
+    let instantiate = ("instantiate", Error::Unsupported(Symbol::cuGraphInstantiateWithFlags));
+    assert_eq!(failures, [("id", Error::Unsupported(Symbol::cuStreamGetId)), instantiate]);
     assert_eq!(failures[0].1.to_string(), "the driver lacks cuStreamGetId (introduced in CUDA 12.0)");
 }
 

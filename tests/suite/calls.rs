@@ -6,8 +6,8 @@ use cupool::Buffer;
 use cupool_sim::Symbol::{
     self, cuCtxPopCurrent, cuCtxPushCurrent, cuDevicePrimaryCtxRelease, cuEventCreate, cuEventDestroy, cuEventQuery,
     cuEventRecord, cuEventSynchronize, cuMemAllocFromPoolAsync, cuMemFreeAsync, cuMemcpyDtoDAsync, cuMemsetD8Async,
-    cuMemsetD16Async, cuMemsetD32Async, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamIsCapturing, cuStreamQuery,
-    cuStreamSynchronize, cuStreamWaitEvent,
+    cuMemsetD16Async, cuMemsetD32Async, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamIsCapturing,
+    cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent,
 };
 
 use crate::fixture::Fixture;

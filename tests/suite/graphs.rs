@@ -274,7 +274,12 @@ fn launches_come_after_each_other_on_whatever_stream() {
 }
 
 /// All that is refused on the stream of a capture.
-fn refused_there(fixture: &Fixture, captured: &Stream, pool: &MemPool, other: &Stream) -> Vec<(&'static str, Result<()>)> {
+fn refused_there(
+    fixture: &Fixture,
+    captured: &Stream,
+    pool: &MemPool,
+    other: &Stream,
+) -> Vec<(&'static str, Result<()>)> {
     let context = fixture.context();
     let event = Event::new(&context).unwrap();
     let mut buffer = pool.alloc_zeroed::<u32, _>(10, other).unwrap();
@@ -527,7 +532,7 @@ fn g2_allocations_beside_a_foreign_global_capture_leave_it_whole_if_they_are_tol
         // SAFETY: the stream is live.
         let code = unsafe { functions.cuStreamBeginCapture.unwrap()(captured.as_raw(), mode) };
         assert_eq!(code, CUresult::CUDA_SUCCESS);
-        let beside = told.then(BesideCaptures::new);
+        let beside = told.then(|| BesideCaptures::new(fixture.driver()));
         let allocate = || drop(pool.alloc::<u8, _>(100, &stream).unwrap());
         thread::scope(|scope| scope.spawn(allocate).join()).unwrap();
         drop(beside);

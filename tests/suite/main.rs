@@ -17,6 +17,7 @@ mod a_pools_supported;
 mod aliases;
 mod attacks;
 mod b_contexts;
+mod beside_captures;
 mod buffers;
 mod c_errors;
 mod c_release;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cupool::{
-    Buffer, Context, Device, Driver, Error, Event, Graph, InstantiateOptions, MemPool, MemPoolProperties, PinnedBuffer, Registered, Result,
-    Stream, StreamOptions, StreamRef, TimedEvent,
+    Buffer, Context, Device, Driver, Error, Event, Graph, InstantiateOptions, MemPool, MemPoolProperties, PinnedBuffer,
+    Registered, Result, Stream, StreamOptions, StreamRef, TimedEvent,
 };
 
 use crate::fixture::POOL_SIZE;

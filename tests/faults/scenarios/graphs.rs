@@ -134,7 +134,7 @@ fn a_stream_is_asked_for_its_capture(world: &mut World<'_>, base: Base) -> Optio
 }
 
 fn an_allocation_beside_captures(world: &mut World<'_>, base: Base) -> Option<()> {
-    let _beside = BesideCaptures::new();
+    let _beside = BesideCaptures::new(base.context.driver());
     let buffer = world.get(base.pool.alloc_zeroed::<u8, _>(10, &*base.first))?;
     world.equal(buffer.to_vec(), [0; 10]);
     Some(())

@@ -101,7 +101,7 @@ fn in_a_capture(table: &mut Table<'_>) {
         table.row("GraphBuffer::into_raw_parts", &[], || other.into_raw_parts());
         let beside = [EXCHANGE, cuMemAllocFromPoolAsync, EXCHANGE];
         drop(table.row("MemPool::alloc (beside a capture)", &beside, || pool.alloc::<u8, _>(9, &*stream).unwrap()));
-        drop(table.row("BesideCaptures::new", &[], BesideCaptures::new));
+        drop(table.row("BesideCaptures::new", &[], || BesideCaptures::new(fixture.driver())));
         Ok(())
     });
     drop(captured.unwrap());
