@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use cuda_sys::CUcontext;
 
-use crate::{Device, Driver, Error, Result, foreign::retired::Retired, host::Parked, raw, release, staging::Staging};
+use crate::{
+    Device, Driver, Error, Result, foreign::retired::Retired, graph::ParkedOwners, host::Parked, raw, release,
+    staging::Staging,
+};
 
 /// A retain of a device's primary context, shared by whatever was made in it.
 ///
@@ -29,6 +32,8 @@ struct Shared {
     managed: Parked,
     /// Dropped before the context can go.
     retired: Retired,
+    /// Likewise.
+    owners: ParkedOwners,
     /// `None` if somebody else keeps the context alive.
     retain: Option<Retain>,
 }
@@ -94,6 +99,7 @@ impl Context {
                 parked: Parked::pinned(),
                 managed: Parked::managed(),
                 retired: Retired::new(),
+                owners: ParkedOwners::new(),
                 retain,
             }),
         }
@@ -185,6 +191,11 @@ impl Context {
         &self.shared.retired
     }
 
+    /// What graphs have kept, and launches may still use.
+    pub(crate) fn parked_owners(&self) -> &ParkedOwners {
+        &self.shared.owners
+    }
+
     /// A second value for the same share, which must not outlive it and must never be dropped.
     pub(crate) const fn alias(&self) -> ManuallyDrop<Self> {
         // SAFETY: the copy is never dropped, so it takes no part in the counting.
@@ -201,6 +212,7 @@ impl Drop for Shared {
             self.staging.free(functions, self.raw);
             self.parked.free(functions, self.raw);
             self.managed.free(functions, self.raw);
+            self.owners.release_all(functions);
         }
     }
 }

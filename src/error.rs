@@ -182,6 +182,9 @@ pub enum Error {
     #[cfg(feature = "dlpack")]
     #[error(transparent)]
     Dlpack(crate::dlpack::DlpackError),
+    /// The stream is not being captured, and the call is for a graph only.
+    #[error("the stream is not being captured")]
+    NotCapturing,
     /// Work on another stream that uses this stream's memory could neither be ordered nor waited for.
     /// Its memory is leaked rather than freed.
     #[error("foreign work on this stream's memory could neither be ordered nor waited for; its memory is given up")]

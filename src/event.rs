@@ -93,9 +93,11 @@ impl Event {
     /// on waiting for what was marked when they began to.
     ///
     /// # Errors
-    /// [`Error::ContextMismatch`] before any call if the stream is of another context; else whatever the driver answers.
+    /// [`Error::ContextMismatch`] before any call if the stream is of another context; [`Error::StreamCapturing`] for the
+    /// stream of a [`Capture`](crate::Capture); else whatever the driver answers.
     #[doc(alias = "cuEventRecord")]
     pub fn record(&self, stream: &Stream) -> Result<()> {
+        stream.ensure_not_captured()?;
         self.driver().ensure_same(stream.driver())?;
         if self.context.as_raw() != stream.context().as_raw() {
             return Err(Error::ContextMismatch);

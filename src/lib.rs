@@ -61,6 +61,8 @@ mod event;
 mod foreign;
 #[allow(unsafe_code)]
 mod gate;
+#[allow(unsafe_code)]
+mod graph;
 mod graph_memory;
 #[allow(unsafe_code)]
 mod host;
@@ -104,6 +106,7 @@ pub use driver::Driver;
 pub use error::{DriverError, Error, LoadFailure, Result};
 pub use event::{Event, EventRef, TimedEvent};
 pub use foreign::ForeignBuffer;
+pub use graph::{Capture, CaptureMode, CaptureStatus, Graph, GraphBuffer, GraphExec, InstantiateOptions, KeptBuffer};
 pub use graph_memory::GraphMemoryUsage;
 pub use host::{PinnedBuffer, Registered};
 pub use lend::{Loan, SharedLoan};

@@ -15,6 +15,9 @@ pub(crate) fn fence(earlier: &Stream, later: &Stream) -> Result<()> {
     if earlier.is_same(later) {
         return Ok(());
     }
+    // A fence would draw the other stream into the capture.
+    earlier.ensure_not_captured()?;
+    later.ensure_not_captured()?;
     let event = earlier.fence_event()?;
     // One event serves every fence of the stream, from every thread: a wait means the last record before it, and a
     // later record of the same stream orders after more, never after less.
@@ -63,7 +66,7 @@ pub(crate) fn give_back(stream: &Stream, home: &Stream) -> Result<()> {
 
 /// Waits for `stream`, by other means if the first fails.
 pub(crate) fn wait_on_host(stream: &Stream) -> Result<()> {
-    stream.synchronize().or_else(|error| stream.context().synchronize().map_err(|_| error))
+    stream.synchronize_at_once().or_else(|error| stream.context().synchronize().map_err(|_| error))
 }
 
 impl Stream {
@@ -81,7 +84,7 @@ impl Stream {
     }
 
     #[cold]
-    fn check_ordered(&self) -> Result<()> {
+    pub(crate) fn check_ordered(&self) -> Result<()> {
         gate::check()?;
         self.free_deferred();
         if self.order_lost.load(Ordering::Relaxed) { Err(Error::OrderLost) } else { Ok(()) }

@@ -46,6 +46,9 @@ pub struct Stream {
     fence: AtomicPtr<CUevent_st>,
     pub(crate) order_lost: AtomicBool,
     pub(crate) deferred: Deferred,
+    /// Made for a capture of this crate's, and never used for anything else: what would be ordered with other streams,
+    /// or is not work of a graph's, is refused on it.
+    captured: bool,
 }
 
 // SAFETY: stream and event handles may be used from every thread, and the driver does its own locking.
@@ -128,7 +131,15 @@ impl Stream {
             fence: AtomicPtr::new(ptr::null_mut()),
             order_lost: AtomicBool::new(false),
             deferred: Deferred::new(),
+            captured: false,
         }
+    }
+
+    /// A stream for a capture.
+    pub(crate) fn for_capture(context: &Context) -> Result<Self> {
+        let mut stream = Self::new(context)?;
+        stream.captured = true;
+        Ok(stream)
     }
 
     /// The stream's context.
@@ -155,13 +166,22 @@ impl Stream {
     /// Waits on the host until all work enqueued so far is done.
     ///
     /// # Errors
-    /// Whatever the driver answers. A fault of earlier work surfaces here; see [`Error::is_sticky`].
+    /// [`Error::StreamCapturing`], asked for before the call: it would end the capture in an error. Else whatever the
+    /// driver answers. A fault of earlier work surfaces here; see [`Error::is_sticky`].
     #[doc(alias = "cuStreamSynchronize")]
-    #[inline]
     pub fn synchronize(&self) -> Result<()> {
-        if !gate::is_open() {
+        if gate::is_open() {
+            self.ensure_not_captured()?;
+        } else {
             self.free_deferred();
+            self.ensure_not_capturing()?;
         }
+        self.synchronize_at_once()
+    }
+
+    /// The same, of a stream that is known not to be captured, or that must be waited for in any case.
+    #[inline]
+    pub(crate) fn synchronize_at_once(&self) -> Result<()> {
         // SAFETY: `raw` is live: only `drop` and `into_raw_parts` end it.
         unsafe { raw::stream::stream_synchronize(self.driver().functions(), self.raw) }
     }
@@ -172,6 +192,7 @@ impl Stream {
     /// As [`synchronize`](Self::synchronize).
     #[doc(alias = "cuStreamQuery")]
     pub fn query(&self) -> Result<bool> {
+        self.ensure_not_capturing()?;
         // SAFETY: `raw` is live: only `drop` and `into_raw_parts` end it.
         unsafe { raw::stream::stream_query(self.driver().functions(), self.raw) }
     }
@@ -180,9 +201,11 @@ impl Stream {
     /// counts as done. The host does not wait.
     ///
     /// # Errors
-    /// Whatever the driver answers; [`Error::DriverMismatch`].
+    /// Whatever the driver answers; [`Error::DriverMismatch`]; [`Error::StreamCapturing`] for the stream of a
+    /// [`Capture`](crate::Capture).
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn wait(&self, event: &Event) -> Result<()> {
+        self.ensure_not_captured()?;
         self.driver().ensure_same(event.driver())?;
         // SAFETY: both are borrowed, hence live.
         unsafe { raw::stream::stream_wait_event(self.driver().functions(), self.raw, event.as_raw()) }
@@ -191,7 +214,7 @@ impl Stream {
     /// Makes work enqueued from now on wait until all work enqueued on `other` so far is done. The host does not wait.
     ///
     /// # Errors
-    /// Whatever the driver answers; [`Error::DriverMismatch`].
+    /// As [`wait`](Self::wait).
     #[doc(alias = "cuEventRecord")]
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn wait_for(&self, other: &Self) -> Result<()> {
@@ -243,7 +266,13 @@ impl Stream {
 
     /// Fails where a call cannot become part of a graph.
     pub(crate) fn ensure_not_capturing(&self) -> Result<()> {
+        self.ensure_not_captured()?;
         if self.is_capturing()? { Err(Error::StreamCapturing) } else { Ok(()) }
+    }
+
+    /// Fails on the stream of a capture of this crate's; no driver call.
+    pub(crate) const fn ensure_not_captured(&self) -> Result<()> {
+        if self.captured { Err(Error::StreamCapturing) } else { Ok(()) }
     }
 
     /// The event that other streams wait for; made on first use, by whoever comes first.

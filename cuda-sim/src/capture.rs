@@ -1,7 +1,5 @@
 //! Stream capture: work that becomes a graph instead of running.
 
-use std::sync::atomic::AtomicBool;
-
 use cuda_sys::*;
 
 use crate::{
@@ -44,7 +42,6 @@ pub(crate) struct Captured {
     pub(crate) ops: Vec<Op>,
     pub(crate) allocations: Vec<u32>,
     pub(crate) spoilt: bool,
-    pub(crate) launched: AtomicBool,
 }
 
 impl State {
@@ -216,12 +213,16 @@ impl State {
         Some(capture)
     }
 
-    /// A stream goes: the capture that began on it ends, and one that it takes part in is invalid.
-    pub(crate) fn end_capture_of(&mut self, queue: QueueId) {
-        self.invalidate_capture_of(queue);
-        let begun = self.captures.iter().find(|(_, capture)| capture.origin == queue).map(|(number, _)| number);
-        if let Some(number) = begun {
-            self.leave_capture(number);
+    /// A stream is destroyed: a capture that began there is over, one that it takes part in is invalid.
+    pub(crate) fn stream_leaves_capture(&mut self, queue: QueueId) {
+        let Some(number) = self.queues.get(queue).and_then(|queue| queue.capture) else { return };
+        match self.captures.get_mut(number) {
+            Some(capture) if capture.origin != queue => capture.invalid = true,
+            _ => {
+                if let Some(capture) = self.leave_capture(number) {
+                    self.drop_graph_memory(&capture.allocations);
+                }
+            }
         }
     }
 
@@ -329,12 +330,7 @@ pub(crate) fn end(state: &mut State, stream: CUstream, graph: Out<CUgraph>) -> A
     if unjoined {
         return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
     }
-    let captured = Captured {
-        ops: capture.ops,
-        allocations: capture.allocations,
-        spoilt: capture.spoilt,
-        launched: AtomicBool::new(false),
-    };
+    let captured = Captured { ops: capture.ops, allocations: capture.allocations, spoilt: capture.spoilt };
     let number = state.add_graph(captured);
     graph.set(state.handle(Kind::Graph, number))
 }

@@ -49,6 +49,12 @@ impl State {
         }
     }
 
+    /// Gives back memory that was a graph's; it is freed, or will be by a launch under way.
+    pub(crate) fn give_graph_memory(&mut self, number: u32, after: Option<Point>) {
+        self.give_memory(number, after, false);
+        self.memory_leaves_graph(number, after.is_none());
+    }
+
     /// The imports that go with an imported pointer: the first free unmaps them all.
     fn aliases(&self, number: u32) -> Vec<u32> {
         let Some(allocation) = self.memory.all.get(number) else { return Vec::new() };

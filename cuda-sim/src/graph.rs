@@ -1,7 +1,7 @@
 //! Graphs: captured work, and its memory.
 
 use core::ffi::{c_ulonglong, c_void};
-use std::sync::{Arc, atomic::Ordering::Relaxed};
+use std::sync::Arc;
 
 use cuda_sys::*;
 
@@ -11,22 +11,17 @@ use crate::{
     checker::{Misuse, Operation},
     handle::Kind,
     memory::Home,
+    past::Mark,
     state::{Answer, State},
-    work::{Op, QueueId, Work},
+    work::{Op, Point, QueueId, Work},
 };
 
 /// A graph that came from a capture.
 #[derive(Debug)]
 pub(crate) struct Graph {
     captured: Arc<Captured>,
-}
-
-/// An allocation of a graph that is no more.
-#[derive(Debug)]
-pub(crate) struct Orphan {
-    pub(crate) number: u32,
-    /// A launch has enqueued its allocation, and its free if there is one.
-    launched: bool,
+    /// Behind the last launch of what was instantiated from it and is gone.
+    last: Option<Mark>,
 }
 
 /// A graph that can be launched.
@@ -34,12 +29,13 @@ pub(crate) struct Orphan {
 pub(crate) struct Exec {
     captured: Arc<Captured>,
     frees_on_launch: bool,
-    launched: bool,
+    /// Behind the last launch; the next one comes after it.
+    last: Option<Mark>,
 }
 
 impl State {
     pub(crate) fn add_graph(&mut self, captured: Captured) -> u32 {
-        self.graphs.insert(Graph { captured: Arc::new(captured) })
+        self.graphs.insert(Graph { captured: Arc::new(captured), last: None })
     }
 
     /// An allocation that each launch of the graph will make, always at the same address.
@@ -71,32 +67,34 @@ impl State {
 
     /// A capture has failed: what it allocated is no more.
     pub(crate) fn drop_graph_memory(&mut self, allocations: &[u32]) {
+        self.end_graph_memory(allocations, None);
+    }
+
+    /// Nothing launches these allocations any more. Their memory can be used again behind the last launch; what that left
+    /// allocated stays so until somebody frees it.
+    fn end_graph_memory(&mut self, allocations: &[u32], last: Option<Point>) {
         let by = self.operation();
         for number in allocations {
-            self.memory.forget(*number, by);
-            self.orphans.push(Orphan { number: *number, launched: false });
-        }
-    }
-
-    /// A graph, or one that can be launched, is no more. With the last of them goes what they share.
-    fn end_captured(&mut self, captured: Arc<Captured>) {
-        if let Some(captured) = Arc::into_inner(captured) {
-            let launched = captured.launched.into_inner();
-            self.orphans.extend(captured.allocations.iter().map(|number| Orphan { number: *number, launched }));
-        }
-        self.reclaim_graph_memory();
-    }
-
-    /// Has graphs' memory count as free that belongs to none and that nothing pending uses.
-    fn reclaim_graph_memory(&mut self) {
-        for orphan in core::mem::take(&mut self.orphans) {
-            let Some(found) = self.memory.all.get(orphan.number) else { continue };
-            if found.freed.is_some() && found.uses == 0 && (found.gone || !orphan.launched) {
-                self.give_memory(orphan.number, None, false);
-                self.memory.all.remove(orphan.number);
-            } else {
-                self.orphans.push(orphan);
+            let Some(allocation) = self.memory.all.get(*number) else { continue };
+            if allocation.freed.is_none() {
+                if last.is_some() {
+                    continue;
+                }
+                self.memory.forget(*number, by);
             }
+            self.give_graph_memory(*number, last);
+        }
+    }
+
+    /// A graph or what was instantiated from it is gone.
+    fn graph_ends(&mut self, captured: &Arc<Captured>, last: Option<Mark>) {
+        let same = |other: &Arc<Captured>| Arc::ptr_eq(other, captured);
+        if let Some((_, graph)) = self.graphs.iter_mut().find(|(_, graph)| same(&graph.captured)) {
+            graph.last = last.or(graph.last.take());
+        } else if let Some((_, exec)) = self.execs.iter_mut().find(|(_, exec)| same(&exec.captured)) {
+            exec.last = exec.last.take().or(last);
+        } else {
+            self.end_graph_memory(&captured.allocations, last.map(|last| last.point));
         }
     }
 
@@ -138,8 +136,13 @@ pub(crate) fn instantiate(state: &mut State, exec: Out<CUgraphExec>, graph: CUgr
     if captured.spoilt || flags > 15 {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
+    // Of a graph with memory of its own there can be one at a time.
+    let again = state.execs.iter().any(|(_, exec)| Arc::ptr_eq(&exec.captured, &captured));
+    if again && !captured.allocations.is_empty() {
+        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+    }
     let auto = u64::from(CUgraphInstantiate_flags_enum::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH.0);
-    let number = state.execs.insert(Exec { captured, frees_on_launch: flags & auto != 0, launched: false });
+    let number = state.execs.insert(Exec { captured, frees_on_launch: flags & auto != 0, last: None });
     exec.set(state.handle(Kind::GraphExec, number))
 }
 
@@ -149,11 +152,14 @@ pub(crate) fn launch(state: &mut State, exec: CUgraphExec, stream: CUstream) -> 
     let number = state.exec(exec)?;
     let Some(found) = state.execs.get_mut(number) else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
     let captured = Arc::clone(&found.captured);
-    let (again, frees) = (found.launched, found.frees_on_launch);
-    if again && !frees && state.holds_memory(&captured) {
+    let (last, frees) = (found.last.clone(), found.frees_on_launch);
+    if last.is_some() && !frees && state.holds_memory(&captured) {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    captured.launched.store(true, Relaxed);
+    if let Some(last) = last.filter(|last| last.point.queue != queue) {
+        state.submit(queue, Work::Wait(last.point))?;
+        state.queue_waits(queue, &last);
+    }
     for number in &captured.allocations {
         state.memory.revive(*number);
     }
@@ -164,8 +170,11 @@ pub(crate) fn launch(state: &mut State, exec: CUgraphExec, stream: CUstream) -> 
             state.memory.forget(*number, by);
         }
     }
+    // An empty graph has its place in the order too.
+    state.submit(queue, Work::Nothing)?;
+    let last = state.queues.mark(queue);
     if let Some(found) = state.execs.get_mut(number) {
-        found.launched = true;
+        found.last = Some(last);
     }
     Ok(())
 }
@@ -173,7 +182,7 @@ pub(crate) fn launch(state: &mut State, exec: CUgraphExec, stream: CUstream) -> 
 pub(crate) fn destroy(state: &mut State, graph: CUgraph) -> Answer {
     let number = state.graph(graph)?;
     if let Some(graph) = state.graphs.remove(number) {
-        state.end_captured(graph.captured);
+        state.graph_ends(&graph.captured, graph.last);
     }
     Ok(())
 }
@@ -181,7 +190,7 @@ pub(crate) fn destroy(state: &mut State, graph: CUgraph) -> Answer {
 pub(crate) fn destroy_exec(state: &mut State, exec: CUgraphExec) -> Answer {
     let number = state.exec(exec)?;
     if let Some(exec) = state.execs.remove(number) {
-        state.end_captured(exec.captured);
+        state.graph_ends(&exec.captured, exec.last);
     }
     Ok(())
 }
@@ -193,7 +202,6 @@ pub(crate) fn memory_attribute(
     value: Out<c_void>,
 ) -> Answer {
     let number = state.graph_pool(device)?;
-    state.reclaim_graph_memory();
     let Some(pool) = state.pools.get(number) else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
     let (reserved, reserved_high) = pool.reserved();
     value.cast::<cuuint64_t>().set(match attribute {
@@ -227,7 +235,6 @@ pub(crate) fn set_memory_attribute(
 
 pub(crate) fn trim_memory(state: &mut State, device: CUdevice) -> Answer {
     let number = state.graph_pool(device)?;
-    state.reclaim_graph_memory();
     state.trim_pool(number, 0);
     Ok(())
 }

@@ -161,10 +161,11 @@ impl Memory {
         number
     }
 
-    /// An allocation of a graph can be named again: the graph is launched anew.
+    /// An allocation of a graph can be named again: the graph is launched anew. Launches before may still have to run, so
+    /// it is only there again when its allocation runs.
     pub(crate) fn revive(&mut self, number: u32) {
         if let Some(allocation) = self.all.get_mut(number) {
-            (allocation.ready, allocation.gone, allocation.freed) = (false, false, None);
+            allocation.freed = None;
             self.by_address.insert(allocation.address, number);
         }
     }
@@ -228,7 +229,7 @@ impl State {
     pub(crate) fn allocation_runs(&mut self, number: u32) {
         let at = self.running_point();
         if let Some(allocation) = self.memory.all.get_mut(number) {
-            (allocation.ready, allocation.at) = (true, at);
+            (allocation.ready, allocation.gone, allocation.at) = (true, false, at);
             allocation.history.clear();
         }
         self.poison(number);
@@ -250,6 +251,15 @@ impl State {
             Some(Allocation { block: Some(block), .. }) => block.poison(),
             Some(allocation) => self.backing.poison(allocation.physical, allocation.span),
         }
+    }
+
+    /// The graph that an allocation belonged to is gone, and perhaps was never launched.
+    pub(crate) fn memory_leaves_graph(&mut self, number: u32, never_made: bool) {
+        if let Some(allocation) = self.memory.all.get_mut(number) {
+            allocation.home = Home::Linear;
+            allocation.gone |= never_made;
+        }
+        self.bury(number);
     }
 
     /// Removes an allocation that nobody can name and nothing uses.
@@ -281,7 +291,6 @@ impl State {
                 self.memory.graveyard.push(block);
             }
         }
-        self.orphans.retain(|orphan| self.memory.all.get(orphan.number).is_some());
         self.abandon_pools(device);
     }
 }

@@ -461,6 +461,7 @@ fn allocate_on(state: &mut State, out: &Out<CUdeviceptr_v2>, bytes: usize, numbe
         }
         return out.set(state.allocate_in_graph(bytes as u64, queue)?);
     }
+    // It may have to ask the system for memory.
     state.unsafe_in_capture()?;
     out.set(state.allocate_in_order(number, bytes as u64, queue)?)
 }

@@ -147,7 +147,7 @@ impl State {
 
     fn perform(&mut self, work: &Work) {
         match work {
-            Work::Wait(_) | Work::CallHost(_) => {}
+            Work::Wait(_) | Work::CallHost(_) | Work::Nothing => {}
             Work::Record { event, serial } => self.recorded(*event, *serial),
             Work::Allocate(allocation) => self.allocation_runs(*allocation),
             Work::Free(allocation) => self.free_runs(*allocation),

@@ -10,6 +10,7 @@ use crate::{
     checker::Finding,
     faults::{Fault, Which},
     kernel::{Kernel, KernelAccess},
+    memory::{Allocation, Home},
     options::Builder,
     slots::{self, SHARED, Slot},
     state::State,
@@ -265,7 +266,9 @@ impl State {
             live.address_space += pool.visible_address_space();
             live.pools += usize::from(pool.is_users());
         }
-        for allocation in self.memory.live() {
+        // A graph's memory is not allocated before a launch has been.
+        let is_there = |allocation: &&Allocation| allocation.home != Home::Graph || allocation.ready;
+        for allocation in self.memory.live().filter(is_there) {
             live.allocations += 1;
             live.allocated_bytes += allocation.bytes;
         }

@@ -124,7 +124,7 @@ pub(crate) fn destroy(state: &mut State, stream: CUstream) -> Answer {
         return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);
     }
     let (number, queue) = state.stream(stream)?;
-    state.end_capture_of(queue);
+    state.stream_leaves_capture(queue);
     state.streams.remove(number);
     state.queues.retire(queue);
     Ok(())

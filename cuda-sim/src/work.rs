@@ -82,6 +82,8 @@ pub(crate) enum Work {
     },
     CallHost(HostFunction),
     Launch(Arc<Launch>),
+    /// A place in the order: the end of a graph's launch.
+    Nothing,
 }
 
 /// One piece of work, with what a report needs.
@@ -390,7 +392,7 @@ impl State {
                     }
                 }
             }
-            Work::Wait(_) | Work::Record { .. } | Work::CallHost(_) => {}
+            Work::Wait(_) | Work::Record { .. } | Work::CallHost(_) | Work::Nothing => {}
         }
     }
 }

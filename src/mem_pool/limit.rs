@@ -77,6 +77,8 @@ impl MemPool {
     pub(super) fn allocate_guarded(&self, bytes: usize, home: &Stream) -> Result<CUdeviceptr_v2> {
         // What could not be freed there is not allocated there.
         home.ensure_ordered()?;
+        // It would be memory of the graph's.
+        home.ensure_not_captured()?;
         match self.attempt(bytes, home)? {
             Ok(address) => Ok(address),
             Err(error) => self.rescued(bytes, home, error),

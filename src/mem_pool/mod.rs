@@ -191,7 +191,9 @@ impl MemPool {
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) says what was asked for and what there is, after one attempt
     /// at a rescue (see [`set_rescue`](Self::set_rescue)). [`Error::SizeOverflow`](crate::Error::SizeOverflow) and
-    /// [`Error::DriverMismatch`](crate::Error::DriverMismatch) before any call; else whatever the driver answers.
+    /// [`Error::DriverMismatch`](crate::Error::DriverMismatch) before any call, and
+    /// [`Error::StreamCapturing`](crate::Error::StreamCapturing) for the stream of a [`Capture`](crate::Capture); else
+    /// whatever the driver answers.
     #[doc(alias = "cuMemAllocFromPoolAsync")]
     #[doc(alias = "cudaMallocFromPoolAsync")]
     #[inline]

@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use cuda_sys::{CUdeviceptr_v2, CUresult};
 
 use super::{MemPool, MemPoolUsage};
-use crate::{DriverError, Error, MemoryInfo, Result, Stream};
+use crate::{DriverError, Error, MemoryInfo, Result, Stream, raw};
 
 /// An allocation that did not fit, and what there was. What the driver would not say is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +83,18 @@ impl MemPool {
     #[cold]
     #[inline(never)]
     pub(super) fn rescued(&self, bytes: usize, home: &Stream, error: DriverError) -> Result<CUdeviceptr_v2> {
+        let error = match error.code() {
+            // Another thread captures something in the mode that forbids this to all threads, and nobody said so
+            // beforehand: see `RelaxedCaptureMode`.
+            CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED => {
+                let again = raw::stream::relaxed(home.driver().functions(), || self.try_allocate(bytes, home));
+                match again {
+                    Ok(address) => return Ok(address),
+                    Err(error) => error,
+                }
+            }
+            _ => error,
+        };
         if error.code() != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return Err(error.into());
         }
@@ -111,7 +123,7 @@ impl MemPool {
         if home.is_capturing().unwrap_or(true) {
             return Rescue::Capturing;
         }
-        if home.synchronize().is_err() {
+        if home.synchronize_at_once().is_err() {
             return Rescue::WaitFailed;
         }
         // Memory that another size class holds free may be what is missing; a trim that fails has not helped, and

@@ -8,6 +8,7 @@
 pub(crate) mod context;
 pub(crate) mod device;
 pub(crate) mod event;
+pub(crate) mod graph;
 pub(crate) mod graph_memory;
 pub(crate) mod host;
 pub(crate) mod init;

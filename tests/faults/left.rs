@@ -2,8 +2,8 @@
 //!
 //! | the call that fails | what stays |
 //! | --- | --- |
-//! | `cuMemFreeAsync`, `cuMemFree` | the allocation |
-//! | `cuStreamDestroy`, `cuEventDestroy`, `cuMemPoolDestroy`, `cuModuleUnload` | the object |
+//! | `cuMemFreeAsync`, `cuMemFree` | the allocation; nothing while a graph is captured, which fails as a whole |
+//! | `cuStreamDestroy`, `cuEventDestroy`, `cuMemPoolDestroy`, `cuModuleUnload`, `cuGraphDestroy`, `cuGraphExecDestroy` | the object |
 //! | `cuMemFreeHost`, `cuMemHostUnregister` | the page-locked memory, the registration |
 //! | `cuDevicePrimaryCtxRelease` | the retain |
 //! | `cuCtxPopCurrent` | the context on the thread's stack |
@@ -30,6 +30,8 @@ pub(crate) struct Left {
     pub(crate) host_allocations: i64,
     pub(crate) registrations: i64,
     pub(crate) modules: i64,
+    pub(crate) graphs: i64,
+    pub(crate) graph_execs: i64,
     /// Threads that are left in the relaxed capture mode.
     pub(crate) relaxed: i64,
     /// What this crate never makes.
@@ -39,8 +41,8 @@ pub(crate) struct Left {
 macro_rules! fields {
     ($apply:ident) => {
         $apply!(
-            retains pushed_contexts streams events pools allocations host_allocations registrations modules relaxed
-            others
+            retains pushed_contexts streams events pools allocations host_allocations registrations modules graphs
+            graph_execs relaxed others
         )
     };
 }
@@ -56,6 +58,8 @@ impl Left {
         host_allocations: 0,
         registrations: 0,
         modules: 0,
+        graphs: 0,
+        graph_execs: 0,
         relaxed: 0,
         others: 0,
     };
@@ -71,8 +75,10 @@ impl Left {
             host_allocations: live.host_allocations as i64,
             registrations: live.registered_ranges as i64,
             modules: live.modules as i64,
+            graphs: live.graphs as i64,
+            graph_execs: live.graph_execs as i64,
             relaxed: relaxed.into(),
-            others: (live.libraries + live.graphs + live.graph_execs) as i64,
+            others: live.libraries as i64,
         }
     }
 
@@ -122,6 +128,10 @@ impl Left {
             Symbol::cuMemHostUnregister => change.registrations = -1,
             Symbol::cuModuleLoadData => change.modules = 1,
             Symbol::cuModuleUnload => change.modules = -1,
+            Symbol::cuStreamEndCapture => change.graphs = 1,
+            Symbol::cuGraphDestroy => change.graphs = -1,
+            Symbol::cuGraphInstantiateWithFlags => change.graph_execs = 1,
+            Symbol::cuGraphExecDestroy => change.graph_execs = -1,
             _ => {}
         }
         change
@@ -132,7 +142,10 @@ impl Left {
         let mut left = Self::default();
         for (at, symbol) in calls.iter().enumerate() {
             let occurrence = calls[..at].iter().filter(|call| *call == symbol).count();
-            if !refused.contains(&(*symbol, occurrence)) {
+            // What a graph allocates is not there before it is launched.
+            let of_graph = matches!(symbol, Symbol::cuMemAllocFromPoolAsync | Symbol::cuMemFreeAsync)
+                && is_in_capture(&calls[..at]);
+            if !of_graph && !refused.contains(&(*symbol, occurrence)) {
                 left = left.plus(Self::change_by(*symbol));
             }
         }
@@ -152,6 +165,8 @@ impl Left {
             Symbol::cuThreadExchangeStreamCaptureMode => {
                 Self { relaxed: i64::from(!is_first_exchange(before)), ..none }
             }
+            // The capture fails, and its memory goes with it.
+            Symbol::cuMemFreeAsync if is_in_capture(before) => none,
             symbol if none.is_within(releases(&symbol)) => releases(&symbol),
             _ => none,
         }
@@ -176,6 +191,12 @@ impl fmt::Debug for Left {
         fields!(entries);
         map.finish()
     }
+}
+
+/// Whether a capture is under way.
+fn is_in_capture(before: &[Symbol]) -> bool {
+    let count = |symbol| before.iter().filter(|call| **call == symbol).count();
+    count(Symbol::cuStreamBeginCapture) > count(Symbol::cuStreamEndCapture)
 }
 
 /// Whether the next exchange of the capture mode is the first of a pair.

@@ -270,6 +270,8 @@ fn is_stood_in_for(scenario: &Scenario, fault: Fault, calls: &[Symbol], index: u
         Symbol::cuStreamQuery => fault.code == 600,
         // The work is done in the mode that there is; to go back to it must not fail unsaid.
         Symbol::cuThreadExchangeStreamCaptureMode => is_first_exchange(&calls[..index]),
+        // It is ended again.
+        Symbol::cuStreamEndCapture => later.any(|call| call == Symbol::cuStreamEndCapture),
         // A rescue is tried, and what fails of it has not helped.
         Symbol::cuMemAllocFromPoolAsync => fault.code == 2,
         Symbol::cuMemPoolTrimTo | Symbol::cuMemPoolGetAttribute => scenario.rescues,
@@ -287,7 +289,7 @@ const fn is_around(call: Symbol) -> bool {
 }
 
 const fn is_wait(call: Symbol) -> bool {
-    matches!(call, Symbol::cuStreamSynchronize | Symbol::cuCtxSynchronize)
+    matches!(call, Symbol::cuStreamSynchronize | Symbol::cuCtxSynchronize | Symbol::cuEventSynchronize)
 }
 
 /// A driver that does what it is asked, and leaves nothing.

@@ -27,9 +27,10 @@ fn a1_a_driver_as_old_as_cuda_11_3_lacks_only_what_is_newer() {
         ("default_at", Error::Unsupported(Symbol::cuMemGetDefaultMemPool)),
         ("current_at", Error::Unsupported(Symbol::cuMemGetMemPool)),
         ("id", Error::Unsupported(Symbol::cuStreamGetId)),
+        ("instantiate", Error::Unsupported(Symbol::cuGraphInstantiateWithFlags)),
     ];
     assert_eq!(failures, expected);
-    assert_eq!(failures[3].1.to_string(), "the driver lacks cuStreamGetId (introduced in CUDA 12.0)");
+    assert_eq!(failures[6].1.to_string(), "the driver lacks cuStreamGetId (introduced in CUDA 12.0)");
 }
 
 #[test]

@@ -31,6 +31,7 @@ pub(crate) fn end(stream: &Stream) {
 
 /// All that a thread does beside it, with a stream of its own.
 fn everything_beside(fixture: &Fixture) {
+    let _beside = RelaxedCaptureMode::new(fixture.driver());
     let context = fixture.context();
     let stream = Stream::new(&context).unwrap();
     let mut pool = fixture.pool();

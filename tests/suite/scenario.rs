@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cupool::{
-    Buffer, Context, Device, Driver, Error, Event, MemKind, MemPool, MemPoolLocation, MemPoolProperties, PinnedBuffer,
-    Registered, Result, Stream, StreamOptions, StreamRef, TimedEvent,
+    Buffer, Context, Device, Driver, Error, Event, Graph, InstantiateOptions, MemKind, MemPool, MemPoolLocation,
+    MemPoolProperties, PinnedBuffer, Registered, Result, Stream, StreamOptions, StreamRef, TimedEvent,
 };
 
 use crate::fixture::POOL_SIZE;
@@ -48,6 +48,7 @@ fn reach(driver: Driver, failures: &mut Failures) -> Option<()> {
     events(&context, &first, &second, failures);
     let pool = failures.keep("MemPool::with_properties", capped(device))?;
     memory(&pool, &first, &second, failures);
+    graphs(&pool, &first, failures);
     failures.keep("raw parts", raw_parts(&context, device));
     Some(())
 }
@@ -185,6 +186,21 @@ fn loans(mut buffer: Buffer<u32>, other: &Stream, failures: &mut Failures) -> Op
     let moved = failures.keep("move_to", buffer.move_to(other).map_err(|(error, _)| error))?;
     failures.keep("to_vec of what moved", moved.to_vec());
     failures.keep("free", moved.free());
+    Some(())
+}
+
+fn graphs(pool: &MemPool, stream: &Stream, failures: &mut Failures) -> Option<()> {
+    failures.keep("capture_status", stream.capture_status());
+    let captured = Graph::capture(stream.context(), |capture| {
+        let mut own = capture.alloc::<u32>(pool, 100)?;
+        own.as_mut_slice().fill(1)?;
+        own.free()
+    });
+    let (graph, ()) = failures.keep("Graph::capture", captured)?;
+    let mut exec = failures.keep("instantiate", graph.instantiate(InstantiateOptions::default()))?;
+    // SAFETY: the graph uses no memory but its own.
+    failures.keep("launch of a graph", unsafe { exec.launch(stream) });
+    failures.keep("synchronize a graph", exec.synchronize());
     Some(())
 }
 

@@ -3,11 +3,11 @@
 use std::{rc::Rc, sync::Arc};
 
 use cupool::{
-    Access, Buffer, Context, ContextRef, CurrentPool, DefaultLoan, DefaultThreshold, Device, DeviceSlice,
-    DeviceSliceMut, Driver, DriverError, Error, Event, EventRef, ForeignBuffer, GraphMemoryUsage, Legacy, LegacyStream,
-    Loan, ManagedBuffer, MemHandleTypes, MemKind, MemLocation, MemPool, MemPoolLocation, MemPoolProperties, MemPoolRef,
-    PerThread, PerThreadStream, PinnedBuffer, PointerInfo, Registered, SharedDefaultLoan, SharedLoan, Stream,
-    StreamRef, TimedEvent,
+    Access, Buffer, Capture, Context, ContextRef, CurrentPool, DefaultLoan, DefaultThreshold, Device, DeviceSlice,
+    DeviceSliceMut, Driver, DriverError, Error, Event, EventRef, ForeignBuffer, Graph, GraphBuffer, GraphExec,
+    GraphMemoryUsage, Legacy, LegacyStream, Loan, ManagedBuffer, MemHandleTypes, MemKind, MemLocation, MemPool,
+    MemPoolLocation, MemPoolProperties, MemPoolRef, PerThread, PerThreadStream, PinnedBuffer, PointerInfo, Registered,
+    RelaxedCaptureMode, SharedDefaultLoan, SharedLoan, Stream, StreamRef, TimedEvent,
 };
 
 const fn send<T: Send>() {}
@@ -77,6 +77,11 @@ const _: () = {
     send::<Registered<Vec<u8>, u8>>();
     send::<ForeignBuffer<u8, Vec<u8>, &Stream>>();
     sync::<ForeignBuffer<u8, Vec<u8>, &Stream>>();
+    send::<Graph>();
+    send::<GraphExec>();
+    sync::<GraphExec>();
+    send::<RelaxedCaptureMode>();
+    sync::<RelaxedCaptureMode>();
     error::<Error>();
     error::<DriverError>();
     copy::<DriverError>();
@@ -113,6 +118,12 @@ lacks! {
     ManagedBuffer<u8>: Clone;
     ManagedBuffer<u8, Rc<Stream>>: Send;
     ManagedBuffer<u8, Rc<Stream>>: Sync;
+    Graph: Sync;
+    Graph: Clone;
+    GraphExec: Clone;
+    Capture<'_>: Send;
+    Capture<'_>: Sync;
+    GraphBuffer<'_, u8>: Send;
     Stream: Clone;
     MemPool: Clone;
     CurrentPool<'_>: Clone;
@@ -128,6 +139,9 @@ fn handles_are_as_small_as_promised() {
     assert_eq!(size_of::<Option<Driver>>(), word);
     assert!(size_of::<Device>() <= 2 * word);
     assert_eq!(size_of::<Context>(), word);
+    assert_eq!(size_of::<Graph>(), word);
+    assert!(size_of::<GraphExec>() <= 4 * word);
+    assert_eq!(size_of::<RelaxedCaptureMode>(), word);
     assert!(size_of::<Buffer<u8, &Stream>>() <= 32);
     assert_eq!(size_of::<Buffer<f64>>(), size_of::<Buffer<u8, &Stream>>());
     assert_eq!(size_of::<LegacyStream>(), size_of::<Stream>());

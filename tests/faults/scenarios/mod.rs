@@ -7,6 +7,7 @@ mod default_streams;
 mod ends;
 mod events;
 mod foreign;
+mod graphs;
 mod host_copies;
 #[cfg(feature = "launch")]
 mod launches;
@@ -40,6 +41,7 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(pressure::all());
     all.extend(buffers::all());
     all.extend(events::all());
+    all.extend(graphs::all());
     #[cfg(feature = "launch")]
     all.extend(launches::all());
     all

@@ -11,6 +11,7 @@ mod captures;
 mod dlpack;
 mod exceptions;
 mod foreign;
+mod graphs;
 #[cfg(feature = "launch")]
 mod launches;
 mod memory;
@@ -84,6 +85,7 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     #[cfg(feature = "dlpack")]
     dlpack::dlpack(&mut table);
     errors(&mut table);
+    graphs::graphs(&mut table);
     #[cfg(feature = "launch")]
     launches::launches(&mut table);
     let rows = table.rows;
@@ -204,8 +206,8 @@ fn streams(table: &mut Table<'_>) {
     let stream = table.row("Stream::new", &create, || Stream::new(&context).unwrap());
     let options = StreamOptions { blocking: true, priority: -1 };
     let other = table.row("Stream::with_options", &create, || Stream::with_options(&context, options).unwrap());
-    table.row("Stream::synchronize", &[cuStreamSynchronize], || stream.synchronize().unwrap());
-    table.row("Stream::query", &[cuStreamQuery], || stream.query().unwrap());
+    table.row("Stream::synchronize", &[cuStreamIsCapturing, cuStreamSynchronize], || stream.synchronize().unwrap());
+    table.row("Stream::query", &[cuStreamIsCapturing, cuStreamQuery], || stream.query().unwrap());
     table.row("Stream::id", &[cuStreamGetId], || stream.id().unwrap());
     table.row("Stream::options", &[cuStreamGetFlags, cuStreamGetPriority], || stream.options().unwrap());
     table.row("Stream::is_capturing", &[cuStreamIsCapturing], || stream.is_capturing().unwrap());
