@@ -238,3 +238,87 @@ fn memory_of_a_graph_that_is_no_more_is_kept_until_the_device_is_told_to_trim() 
     assert_eq!(figures()[0], 0);
     assert!(rig.sim.findings().is_empty(), "{:?}", rig.sim.findings());
 }
+
+#[test]
+fn launches_that_are_enqueued_before_the_first_has_run_each_make_their_own_memory() {
+    let rig = rig();
+    let (stream, pool) = (rig.stream(), rig.pool());
+    let kept = rig.alloc(8, pool, stream).unwrap();
+    begin(&rig, stream, GLOBAL);
+    let pointer = rig.alloc(8, pool, stream).unwrap();
+    assert_eq!(rig.fill(pointer, 6, 8, stream), OK);
+    assert_eq!(unsafe { (rig.cuda.cuMemcpyDtoDAsync)(kept, pointer, 8, stream) }, OK);
+    assert_eq!(rig.free(pointer, stream), OK);
+    let exec = instantiate(&rig, end(&rig, stream).1).unwrap();
+    for _ in 0..5 {
+        assert_eq!(launch(&rig, exec, stream), OK);
+    }
+    assert_eq!(rig.download(kept, 8, stream), [6; 8]);
+    assert!(rig.sim.findings().is_empty(), "{:?}", rig.sim.findings());
+}
+
+#[test]
+fn a_launch_comes_after_the_one_before_on_another_stream_and_after_nothing_else_there() {
+    let rig = rig();
+    let (a, b, pool) = (rig.stream(), rig.stream(), rig.pool());
+    let pointer = rig.alloc(8, pool, a).unwrap();
+    assert_eq!(rig.sync(a), OK);
+    begin(&rig, a, GLOBAL);
+    assert_eq!(rig.fill(pointer, 1, 8, a), OK);
+    let exec = instantiate(&rig, end(&rig, a).1).unwrap();
+    assert_eq!(launch(&rig, exec, a), OK);
+    assert_eq!(launch(&rig, exec, b), OK);
+    assert_eq!(rig.sync(b), OK);
+    assert!(rig.sim.findings().is_empty(), "{:?}", rig.sim.findings());
+    // What is behind the launch is not the launch.
+    assert_eq!(rig.fill(pointer, 2, 8, b), OK);
+    assert_eq!(launch(&rig, exec, a), OK);
+    assert_eq!(rig.sync(a), OK);
+    assert_eq!(rig.sync(b), OK);
+    assert_eq!(rig.misuses(), [Misuse::DataRace]);
+}
+
+#[test]
+fn of_a_graph_with_memory_there_is_one_instance_at_a_time_and_its_memory_goes_with_it() {
+    let rig = rig();
+    let (stream, pool) = (rig.stream(), rig.pool());
+    let held = || rig.sim.live().reserved_bytes;
+    let mut first = None;
+    for _ in 0..3 {
+        begin(&rig, stream, GLOBAL);
+        let pointer = rig.alloc(3 << 20, pool, stream).unwrap();
+        assert_eq!(rig.free(pointer, stream), OK);
+        let graph = end(&rig, stream).1;
+        let exec = instantiate(&rig, graph).unwrap();
+        assert_eq!(instantiate(&rig, graph), Err(INVALID));
+        assert_eq!(launch(&rig, exec, stream), OK);
+        assert_eq!(unsafe { (rig.cuda.cuGraphExecDestroy.unwrap())(exec) }, OK);
+        let again = instantiate(&rig, graph).unwrap();
+        assert_eq!(unsafe { (rig.cuda.cuGraphDestroy.unwrap())(graph) }, OK);
+        assert_eq!(unsafe { (rig.cuda.cuGraphExecDestroy.unwrap())(again) }, OK);
+        assert_eq!(rig.sync(stream), OK);
+        assert_eq!(held(), *first.get_or_insert(held()));
+    }
+    assert!(rig.sim.findings().is_empty(), "{:?}", rig.sim.findings());
+    assert_eq!(rig.sim.live().allocations, 0);
+}
+
+#[test]
+fn an_allocation_beside_a_capture_is_refused_and_spoils_it() {
+    let rig = rig();
+    let (captured, stream, pool) = (rig.stream(), rig.stream(), rig.pool());
+    begin(&rig, captured, THREAD_LOCAL);
+    assert_eq!(rig.alloc(64, pool, stream), Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED));
+    assert_eq!(end(&rig, captured).0, CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+#[test]
+fn a_capture_ends_with_the_stream_on_which_it_began() {
+    let rig = rig();
+    let (captured, stream, pool) = (rig.stream(), rig.stream(), rig.pool());
+    begin(&rig, captured, GLOBAL);
+    rig.alloc(64, pool, captured).unwrap();
+    assert_eq!(unsafe { (rig.cuda.cuStreamDestroy)(captured) }, OK);
+    // Nothing is captured that this could spoil.
+    assert!(rig.alloc(64, pool, stream).is_ok());
+}

@@ -124,9 +124,12 @@ impl GraphExec {
             return Ok(());
         };
         // A launch that came after those before is done when they are; of others the event still tells.
-        // SAFETY: as above.
-        let before =
-            if again && !in_order { unsafe { raw::event::event_synchronize(functions, self.done) } } else { Ok(()) };
+        let before = if again && !in_order {
+            // SAFETY: as above.
+            unsafe { raw::event::event_synchronize(functions, self.done) }
+        } else {
+            Ok(())
+        };
         if before.and_then(|()| order::wait_on_host(stream)).is_err() {
             self.launches = Launches::Lost;
             return Err(error);

@@ -220,12 +220,14 @@ impl ParkedOwners {
         let all = core::mem::take(&mut *lock(&self.0));
         let mut released = 0;
         for Parked { owners, marks } in all {
-            // SAFETY: a parked mark is live, and ends here.
-            let waited = marks.into_iter().fold(Ok(()), |waited: Result<()>, mark| unsafe {
-                let this = raw::event::event_synchronize(functions, mark);
-                release::report(raw::event::event_destroy(functions, mark));
-                waited.and(this)
-            });
+            let mut waited = Ok(());
+            for mark in marks {
+                // SAFETY: a parked mark is live, and ends here.
+                unsafe {
+                    waited = waited.and(raw::event::event_synchronize(functions, mark));
+                    release::report(raw::event::event_destroy(functions, mark));
+                }
+            }
             match waited {
                 Err(error) if !release::is_over(&error) => {
                     core::mem::forget(owners);

@@ -2,6 +2,7 @@
 //! call by call, in its ordinary mode and in the relaxed one. Prints a table with `--nocapture`.
 //!
 //! What the crate does not wrap in the relaxed mode must be harmless without, and what it wraps must be harmless with it.
+#![expect(clippy::undocumented_unsafe_blocks, reason = "one for each row: the objects are live, the memory as large")]
 
 use core::ptr;
 use std::thread;
@@ -66,7 +67,6 @@ const CALLS: &[(&str, Made, Call)] = &[
         // SAFETY: just allocated on this stream.
         unsafe { (o.functions.cuMemFreeAsync)(address, o.stream.as_raw()) }
     }),
-    // SAFETY, for all below: the objects are live, and the memory is of so many bytes.
     ("cuMemsetD8Async", Made::Plain, |o| unsafe {
         (o.functions.cuMemsetD8Async)(o.memory, 1, BYTES, o.stream.as_raw())
     }),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cupool::{
-    Error,
+    Error, Graph, InstantiateOptions,
     launch::{ByValue, Function, LaunchConfig, Module},
 };
 use cupool_sim::{CUresult, KernelAccess, Symbol};
@@ -248,4 +248,41 @@ fn structures_and_truth_values_are_passed_as_they_are() {
     // SAFETY: the kernel's parameters are of these types, and it writes four elements.
     unsafe { function.launch(&stream, LaunchConfig::for_elements(1, 1), &(&mut out, three, true)) }.unwrap();
     assert_eq!(out.to_vec().unwrap(), [7, 0.5_f32.to_bits(), (-3_i32).cast_unsigned(), 1]);
+}
+
+#[test]
+fn a_kernel_in_a_graph_takes_views_of_the_capture_and_nothing_of_other_homes() {
+    let fixture = Fixture::alone();
+    let (pool, stream, add) = (fixture.pool(), fixture.stream(), kernel(&fixture));
+    let source = pool.alloc_from_host(&[1_u32; 1000], &stream).unwrap();
+    let mut target = pool.alloc_zeroed::<u32, _>(1000, &stream).unwrap();
+    let mut elsewhere = pool.alloc_zeroed::<u32, _>(1000, &stream).unwrap();
+    let config = LaunchConfig::for_elements(1000, 256);
+    // Code is loaded when it is first launched, which a capture might not allow.
+    // SAFETY, here and below: the arguments are as the kernel has them, and it stays within their bounds.
+    unsafe { add.launch(&stream, config, &(&mut elsewhere, &source, 1000_u32, 0_u32)) }.unwrap();
+    let (graph, ()) = Graph::capture(&fixture.context(), |capture| {
+        let mut own = capture.alloc::<u32>(&pool, 1000)?;
+        let mut target = capture.slice_mut(target.as_mut_slice())?;
+        // SAFETY: as above.
+        unsafe {
+            let given = capture.slice(source.as_slice())?;
+            add.launch(capture.stream(), config, &(own.as_mut_slice(), given, 1000_u32, 5_u32))?;
+            add.launch(capture.stream(), config, &(target.reborrow(), own.as_slice(), 1000_u32, 10_u32))?;
+            let refused = add.launch(capture.stream(), config, &(&mut elsewhere, given, 1000_u32, 5_u32));
+            assert_eq!(refused, Err(Error::StreamCapturing));
+            let refused = add.launch(&stream, config, &(&mut elsewhere, own.as_slice(), 1000_u32, 5_u32));
+            assert_eq!(refused, Err(Error::StreamCapturing));
+        }
+        own.free()
+    })
+    .unwrap();
+    let mut exec = graph.instantiate(InstantiateOptions { use_node_priority: true, ..Default::default() }).unwrap();
+    for _ in 0..10 {
+        target.fill(0).unwrap();
+        // SAFETY: both buffers are at home on this stream, and outlive the launches.
+        unsafe { exec.launch(&stream) }.unwrap();
+        assert_eq!(target.to_vec().unwrap(), [16; 1000]);
+    }
+    assert_eq!(elsewhere.to_vec().unwrap(), [1; 1000]);
 }
