@@ -16,7 +16,8 @@ use std::{
 };
 
 use cupool::{
-    Context, Driver, Error, Event, ForeignBuffer, MemPool, MemPoolProperties, Stream, TimedEvent, release_failures,
+    Buffer, Context, Driver, Error, Event, ForeignBuffer, MemPool, MemPoolProperties, Stream, TimedEvent,
+    release_failures,
 };
 use cupool_sim::Simulator;
 
@@ -164,6 +165,47 @@ fn a11_loans_end_silently_in_the_child() {
     }
     assert_eq!((counted, lost), (0, 1), "in the parent");
     expect_success(pid);
+}
+
+#[test]
+fn a11_guards_and_limits_end_silently_in_the_child() {
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, simulator) = driver();
+    let Objects { context, pool, stream, .. } = objects(driver);
+    let mut current = objects(driver).pool;
+    let device = context.device();
+    pool.set_soft_limit(Some(1000));
+    let guards = (MemPool::raise_default_threshold(&device, 1000).unwrap(), current.make_current().unwrap());
+    let calls = || simulator.as_ref().map_or(0, Simulator::call_count);
+    let (before, failures) = (calls(), release_failures());
+    // Both processes go on from here.
+    // SAFETY: as in `in_child`.
+    let pid = unsafe { libc::fork() };
+    assert_ne!(pid, -1);
+    if pid == 0 {
+        let forked = Some(Error::ForkedAfterInit);
+        let answers = [
+            MemPool::raise_default_threshold(&device, 1).err(),
+            Buffer::<u8, _>::from_current_pool(1, &*stream).err(),
+            pool.alloc::<u8, _>(1, &*stream).err(),
+            pool.trim_after(&stream, 0).err(),
+            pool.access_of(&device).err(),
+            device.graph_memory_usage().err(),
+            device.trim_graph_memory().err(),
+        ];
+        pool.set_soft_limit(None);
+        drop(guards);
+        let refused = current.make_current().err() == forked && answers.iter().all(|answer| *answer == forked);
+        drop((pool, current));
+        let passed = refused && calls() == before && release_failures() == failures;
+        // SAFETY: ends the child, and runs nothing of the parent's on the way.
+        unsafe { libc::_exit(i32::from(!passed)) }
+    }
+    expect_success(pid);
+    drop(guards);
+    drop(pool.alloc::<u8, _>(1000, &*stream).unwrap());
+    assert_eq!(MemPool::default_of(&device).unwrap().release_threshold(), Ok(0));
+    assert_eq!(release_failures(), failures);
 }
 
 #[test]

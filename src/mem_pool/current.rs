@@ -96,8 +96,8 @@ impl MemPool {
     fn replace_current(&self, foreign: impl FnOnce(CUmemoryPool) -> Result<Former>) -> Result<u64> {
         let (functions, device) = (self.driver().functions(), self.device());
         gate::check()?;
-        let mut record = record();
         raw::stream::relaxed(functions, || {
+            let mut record = record();
             let current = raw::mem_pool::device_get_mem_pool(functions, device.as_raw())?;
             let former = match record.last_of(device, current) {
                 Some(entry) => Former::Guard(entry.number),
@@ -121,9 +121,9 @@ impl MemPool {
         if !self.was_current || gate::check().is_err() {
             return;
         }
-        let mut record = record();
-        while let Some(entry) = record.last_of(self.device(), self.as_raw()) {
-            release::report(record.end(entry.number));
+        let last = || record().last_of(self.device(), self.as_raw());
+        while let Some(entry) = last() {
+            end(entry.device, entry.number);
         }
     }
 }
@@ -141,7 +141,7 @@ impl Drop for CurrentPool<'_> {
     fn drop(&mut self) {
         // In a forked child a thread that is no more may hold the record.
         if gate::check().is_ok() {
-            release::report(record().end(self.number));
+            end(self.pool.device(), self.number);
         }
     }
 }
@@ -182,22 +182,27 @@ impl Record {
         if guard == Some(ended.pool) {
             return Ok(());
         }
-        raw::stream::relaxed(functions, || {
-            if raw::mem_pool::device_get_mem_pool(functions, device)? != ended.pool {
-                return Ok(());
-            }
-            let former = match (guard, ended.former) {
-                (Some(pool), _) | (None, Former::Foreign(pool)) => pool,
-                (None, _) => raw::mem_pool::device_get_default_mem_pool(functions, device)?,
-            };
-            // SAFETY: the former pool is that of a guard on record, whose pool lives; or the default one; or the
-            // caller of `make_current_over` vouches for its life.
-            unsafe { raw::mem_pool::device_set_mem_pool(functions, device, former) }
-        })
+        if raw::mem_pool::device_get_mem_pool(functions, device)? != ended.pool {
+            return Ok(());
+        }
+        let former = match (guard, ended.former) {
+            (Some(pool), _) | (None, Former::Foreign(pool)) => pool,
+            (None, _) => raw::mem_pool::device_get_default_mem_pool(functions, device)?,
+        };
+        // SAFETY: the former pool is that of a guard on record, whose pool lives; or the default one; or the caller of
+        // `make_current_over` vouches for its life.
+        unsafe { raw::mem_pool::device_set_mem_pool(functions, device, former) }
     }
 }
 
-/// Guards come and go rarely. Nothing that is done under the lock waits for the device.
+/// Ends the guard with that number, and reports what fails.
+fn end(device: Device, number: u64) {
+    let ended = raw::stream::relaxed(device.driver().functions(), || record().end(number));
+    release::report(ended);
+}
+
+/// Guards come and go rarely. Nothing that is done under the lock waits for the device, or calls anybody's code: failures
+/// are reported, and the capture mode is restored, after it.
 fn record() -> MutexGuard<'static, Record> {
     static RECORD: Mutex<Record> = Mutex::new(Record { entries: Vec::new(), numbers: 0 });
     RECORD.lock().unwrap_or_else(PoisonError::into_inner)

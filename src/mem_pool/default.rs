@@ -6,8 +6,12 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{MemPool, MemPoolRef};
-use crate::{Device, Result, gate, release};
+use cuda_sys::CUmemPool_attribute;
+
+use super::MemPool;
+use crate::{Device, Result, gate, raw, release};
+
+const THRESHOLD: CUmemPool_attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
 
 /// Has a device's default pool keep memory, until it is dropped; made by [`MemPool::raise_default_threshold`].
 ///
@@ -48,22 +52,9 @@ impl MemPool {
     #[doc(alias = "cuDeviceGetDefaultMemPool")]
     #[doc(alias = "CU_MEMPOOL_ATTR_RELEASE_THRESHOLD")]
     pub fn raise_default_threshold(device: &Device, bytes: u64) -> Result<DefaultThreshold> {
-        let pool = Self::default_of(device)?;
-        let mut record = record();
-        let now = pool.release_threshold()?;
-        let ours = record.set_on(*device);
-        if bytes == 0 || now != 0 && ours != Some(now) {
-            return Ok(DefaultThreshold { wish: None });
-        }
-        let wanted = record.wanted_on(*device).unwrap_or(0).max(bytes);
-        if wanted != now {
-            pool.set_default_threshold(wanted)?;
-            record.note_set(*device, wanted);
-        }
-        record.numbers += 1;
-        let wish = Wish { device: *device, number: record.numbers, bytes };
-        record.wishes.push(wish);
-        Ok(DefaultThreshold { wish: Some(wish) })
+        gate::check()?;
+        let wish = raw::stream::relaxed(device.driver().functions(), || record().raise(*device, bytes))?;
+        Ok(DefaultThreshold { wish })
     }
 }
 
@@ -81,7 +72,9 @@ impl Drop for DefaultThreshold {
         if let Some(wish) = self.wish.take()
             && gate::check().is_ok()
         {
-            release::report(record().end(wish));
+            let functions = wish.device.driver().functions();
+            let ended = raw::stream::relaxed(functions, || record().end(wish));
+            release::report(ended);
         }
     }
 }
@@ -104,6 +97,24 @@ impl Record {
         }
     }
 
+    /// One wish more, unless somebody else has set the threshold.
+    fn raise(&mut self, device: Device, bytes: u64) -> Result<Option<Wish>> {
+        let pool = MemPool::default_of(&device)?;
+        let now = pool.bytes(THRESHOLD)?;
+        if bytes == 0 || now != 0 && self.set_on(device) != Some(now) {
+            return Ok(None);
+        }
+        let wanted = self.wanted_on(device).unwrap_or(0).max(bytes);
+        if wanted != now {
+            pool.set_bytes(THRESHOLD, wanted)?;
+        }
+        self.note_set(device, wanted);
+        self.numbers += 1;
+        let wish = Wish { device, number: self.numbers, bytes };
+        self.wishes.push(wish);
+        Ok(Some(wish))
+    }
+
     /// One wish less: lowers the threshold to what the others want.
     fn end(&mut self, wish: Wish) -> Result<()> {
         self.wishes.retain(|other| *other != wish);
@@ -123,22 +134,17 @@ impl Record {
             return Ok(());
         }
         let pool = MemPool::default_of(&device)?;
-        if pool.release_threshold()? == set {
-            pool.set_default_threshold(wanted)?;
+        if pool.bytes(THRESHOLD)? == set {
+            pool.set_bytes(THRESHOLD, wanted)?;
             self.note_set(device, wanted);
         }
         Ok(())
     }
 }
 
-/// Guards come and go rarely. Nothing that is done under the lock waits for the device.
+/// Guards come and go rarely. Nothing that is done under the lock waits for the device, or calls anybody's code: failures
+/// are reported, and the capture mode is restored, after it.
 fn record() -> MutexGuard<'static, Record> {
     static RECORD: Mutex<Record> = Mutex::new(Record { wishes: Vec::new(), set: Vec::new(), numbers: 0 });
     RECORD.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl MemPoolRef<'_> {
-    fn set_default_threshold(&self, bytes: u64) -> Result<()> {
-        self.relaxed(|| self.set_bytes(cuda_sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, bytes))
-    }
 }

@@ -85,28 +85,31 @@ impl MemPool {
         }
     }
 
-    /// One attempt at an allocation, unless the soft limit refuses it. Between the check and the allocation nobody else
-    /// allocates through this value; no call in between waits for the device.
+    /// One attempt at an allocation, unless the soft limit refuses it.
     pub(super) fn attempt(&self, bytes: usize, home: &Stream) -> Result<Result<CUdeviceptr_v2, DriverError>> {
         if self.soft_limit.get().is_none() {
             return Ok(self.try_allocate_warily(bytes, home));
         }
-        let turn = self.soft_limit.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        // It may have been changed while others had their turn.
-        let Some(limit) = self.soft_limit.get() else { return Ok(self.try_allocate_warily(bytes, home)) };
-        let used = self.relaxed(|| self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT))?;
-        let wanted = u64::try_from(bytes).ok().and_then(|bytes| used.checked_add(bytes));
-        if wanted.is_some_and(|wanted| wanted <= limit) {
-            return Ok(self.try_allocate_warily(bytes, home));
-        }
-        drop(turn);
-        Err(Error::OutOfMemory(Box::new(OutOfMemory {
-            requested: bytes,
-            limit: self.made.map(|made| made.max_size),
-            soft_limit: Some(limit),
-            usage: self.usage().ok(),
-            device: None,
-            rescue: Rescue::SoftLimit,
-        })))
+        // Between the check and the allocation nobody else allocates through this value. Nothing that is done under the
+        // lock waits for the device, or calls anybody's code: the capture mode is restored after it.
+        let attempted = self.relaxed(|| {
+            let _turn = self.soft_limit.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            // It may have been changed while others had their turn.
+            let Some(limit) = self.soft_limit.get() else { return Ok(Ok(self.try_allocate(bytes, home))) };
+            let used = self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
+            let wanted = u64::try_from(bytes).ok().and_then(|bytes| used.checked_add(bytes));
+            let fits = wanted.is_some_and(|wanted| wanted <= limit);
+            Ok(if fits { Ok(self.try_allocate(bytes, home)) } else { Err(limit) })
+        })?;
+        attempted.map_err(|limit| {
+            Error::OutOfMemory(Box::new(OutOfMemory {
+                requested: bytes,
+                limit: self.made.map(|made| made.max_size),
+                soft_limit: Some(limit),
+                usage: self.usage().ok(),
+                device: None,
+                rescue: Rescue::SoftLimit,
+            }))
+        })
     }
 }

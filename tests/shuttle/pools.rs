@@ -1,4 +1,4 @@
-//! The rescue of an allocation that does not fit, while others turn it on and off.
+//! The rescue of an allocation that does not fit, while others turn it on and off; and a soft limit that threads share.
 
 use cupool::{Error, Rescue};
 use shuttle::thread;
@@ -42,6 +42,34 @@ fn allocations_that_do_not_fit_are_rescued_or_refused() {
         let stream = world.stream();
         drop(world.pool.alloc::<u32, _>(2 * HALF, &stream).unwrap());
         drop(stream);
+        world.end(Left::default());
+    });
+}
+
+#[test]
+fn threads_together_never_pass_a_soft_limit() {
+    const LIMIT: u64 = 10 * LEN as u64 * 4;
+    check(|| {
+        let world = World::with_pool_of(32 << 20);
+        world.pool.set_soft_limit(Some(LIMIT));
+        thread::scope(|scope| {
+            for parts in [4, 5, 7] {
+                let world = &world;
+                scope.spawn(move || {
+                    let stream = world.stream();
+                    for _ in 0..2 {
+                        match world.pool.alloc::<u32, _>(parts * LEN, &stream) {
+                            Ok(mut buffer) => buffer.fill(1).unwrap(),
+                            Err(Error::OutOfMemory(error)) => assert_eq!(error.rescue, Rescue::SoftLimit, "{error:?}"),
+                            Err(error) => panic!("{error}"),
+                        }
+                    }
+                });
+            }
+        });
+        assert!(world.pool.usage().unwrap().used_high <= LIMIT);
+        world.pool.set_soft_limit(None);
+        world.context.synchronize().unwrap();
         world.end(Left::default());
     });
 }

@@ -260,7 +260,7 @@ fn f15_a_soft_limit_is_that_pools_alone_and_ends_with_it() {
     // The other one is not asked anything, whatever the process's state.
     drop(fixture.expect_calls(&once, || other.alloc::<u8, _>(1000, &stream).unwrap()));
     let exchange = Symbol::cuThreadExchangeStreamCaptureMode;
-    let asked = [exchange, Symbol::cuMemPoolGetAttribute, exchange, Symbol::cuMemAllocFromPoolAsync];
+    let asked = [exchange, Symbol::cuMemPoolGetAttribute, Symbol::cuMemAllocFromPoolAsync, exchange];
     drop(fixture.expect_calls(&asked, || limited.alloc::<u8, _>(10, &stream).unwrap()));
     limited.set_soft_limit(Some(20));
     drop(fixture.expect_calls(&asked, || limited.alloc::<u8, _>(20, &stream).unwrap()));

@@ -13,7 +13,7 @@ pub(super) fn pressure(table: &mut Table<'_>, device: Device) {
         "MemPool::soft_limit" => pool.soft_limit();
         "MemPool::set_soft_limit" => pool.set_soft_limit(Some(1000));
     }
-    let asked = [&get[..], &[cuMemAllocFromPoolAsync]].concat();
+    let asked = [EXCHANGE, cuMemPoolGetAttribute, cuMemAllocFromPoolAsync, EXCHANGE];
     drop(table.row("MemPool::alloc (soft limit)", &asked, || pool.alloc::<u8, _>(100, &stream).unwrap()));
     let figures = [&[EXCHANGE][..], &[cuMemPoolGetAttribute; 4], &[EXCHANGE]].concat();
     let refused = [&get[..], &figures].concat();
@@ -59,8 +59,7 @@ fn access(table: &mut Table<'_>, mut pool: MemPool) {
 
 fn guards(table: &mut Table<'_>, device: Device, stream: &Stream) {
     let default = [cuDeviceGetAttribute, cuDeviceGetDefaultMemPool];
-    let (get, set) = ([EXCHANGE, cuMemPoolGetAttribute, EXCHANGE], [EXCHANGE, cuMemPoolSetAttribute, EXCHANGE]);
-    let raise = [&default[..], &get, &set].concat();
+    let raise = [&[EXCHANGE][..], &default, &[cuMemPoolGetAttribute, cuMemPoolSetAttribute, EXCHANGE]].concat();
     let raised = || MemPool::raise_default_threshold(&device, 1000).unwrap();
     let guard = table.row("MemPool::raise_default_threshold", &raise, raised);
     none! { table: "DefaultThreshold::is_active" => guard.is_active(); }
