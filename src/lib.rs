@@ -54,6 +54,8 @@ mod gate;
 mod host;
 #[allow(unsafe_code)]
 mod host_function;
+#[allow(unsafe_code)]
+pub mod ipc;
 #[cfg(feature = "launch")]
 #[allow(unsafe_code)]
 pub mod launch;
@@ -86,7 +88,7 @@ pub use error::{DriverError, Error, LoadFailure, Result};
 pub use event::{Event, EventRef, TimedEvent};
 pub use host::{PinnedBuffer, Registered};
 pub use lend::{Loan, SharedLoan};
-pub use mem_pool::{MemPool, MemPoolProperties, MemPoolRef, MemPoolUsage, OutOfMemory, Rescue, Trimmed};
+pub use mem_pool::{HandleTypes, MemPool, MemPoolProperties, MemPoolRef, MemPoolUsage, OutOfMemory, Rescue, Trimmed};
 pub use release::{recent_release_failures, release_failures, set_release_hook};
 pub use slice::{DeviceSlice, DeviceSliceMut};
 pub use stream::{Stream, StreamHandle, StreamOptions, StreamRef};

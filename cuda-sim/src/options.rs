@@ -24,6 +24,7 @@ pub struct Builder {
     pub(crate) pageable_async: bool,
     pub(crate) record_calls: bool,
     pub(crate) check_order: bool,
+    pub(crate) fabric: bool,
     pub(crate) name: String,
     pub(crate) attributes: BTreeMap<u32, i32>,
 }
@@ -47,6 +48,7 @@ impl Builder {
             pageable_async: false,
             record_calls: true,
             check_order: true,
+            fabric: false,
             name: String::new(),
             attributes: BTreeMap::new(),
         }
@@ -107,6 +109,13 @@ impl Builder {
     /// only what actually ran too early or too late is found.
     pub const fn check_order(mut self, check: bool) -> Self {
         self.check_order = check;
+        self
+    }
+
+    /// Whether the system is set up to share memory by fabric handles; without, exporting one answers
+    /// `CUDA_ERROR_NOT_SUPPORTED`. They can be imported in the same simulator only.
+    pub const fn fabric(mut self, set_up: bool) -> Self {
+        self.fabric = set_up;
         self
     }
 

@@ -42,6 +42,15 @@ pub(crate) struct Pool {
     /// Somebody has asked for it: its address space shows.
     pub(crate) touched: bool,
     pub(crate) serial: u64,
+    /// Where its bytes begin, if other processes can have them too; and where they begin in the pool's own process.
+    pub(crate) window: Option<(u64, u64)>,
+}
+
+/// A pool, among those of all simulators in all processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) simulator: u64,
+    pub(crate) serial: u64,
 }
 
 /// Whose pool it is.
@@ -52,8 +61,8 @@ pub(crate) enum Owner {
     Default,
     /// The simulator's own, behind `cuMemAlloc` and graphs.
     Hidden,
-    /// The pool with that serial, imported.
-    Imported(u64),
+    /// Another one, imported.
+    Imported(Origin),
 }
 
 impl Pool {
@@ -129,6 +138,7 @@ impl State {
             destroyed: false,
             touched: matches!(owner, Owner::User | Owner::Imported(_)),
             serial: self.serial(),
+            window: None,
         };
         self.pools.insert(pool)
     }
@@ -209,6 +219,7 @@ impl State {
             device,
             block: None,
             physical: address,
+            original: None,
             serial,
             made,
             freed: None,
@@ -289,6 +300,9 @@ impl State {
             return;
         }
         let Some(pool) = self.pools.remove(number) else { return };
+        if let Some((base, _)) = pool.window {
+            self.backing.close_window(base);
+        }
         if let Some(mut space) = pool.space {
             let unmapped = space.clear();
             if let Some(device) = self.devices.get_mut(pool.device) {
@@ -362,6 +376,10 @@ pub(crate) fn create(state: &mut State, pool: Out<CUmemoryPool>, props: In<CUmem
         return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
     }
     let number = state.add_pool(Owner::User, props.allocType, props.location, props.handleTypes.0, max);
+    if let Err(code) = state.share_pool(number) {
+        state.pools.remove(number);
+        return Err(code);
+    }
     pool.set(state.handle(Kind::Pool, number))
 }
 

@@ -69,6 +69,10 @@ pub(crate) struct State {
     pub(crate) queues: Queues,
     pub(crate) streams: Table<Stream>,
     pub(crate) events: Table<Event>,
+    /// Records that other processes may wait for, so that they are worked towards although nobody here waits.
+    pub(crate) signals: Vec<Point>,
+    /// A thread does so.
+    pub(crate) signalling: bool,
     pub(crate) pools: Table<Pool>,
     pub(crate) locations: Locations,
     pub(crate) addresses: AddressSpace,
@@ -113,6 +117,8 @@ impl State {
             queues: Queues::new(),
             streams: Table::new(),
             events: Table::new(),
+            signals: Vec::new(),
+            signalling: false,
             pools: Table::new(),
             locations: Locations::new(),
             addresses: AddressSpace::new(),

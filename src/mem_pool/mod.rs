@@ -1,17 +1,18 @@
 //! Memory pools: where buffers come from, and how much memory stays there between them.
 
 mod attribute;
+mod handle_types;
 mod out_of_memory;
 
 use core::{fmt, marker::PhantomData, mem::ManuallyDrop, ops::Deref};
 
 use bytemuck::Pod;
 use cuda_sys::{
-    CUdeviceptr_v2, CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation, CUmemLocationType,
-    CUmemPoolProps_v1, CUmemoryPool,
+    CUdeviceptr_v2, CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPoolProps_v1, CUmemoryPool,
 };
 
 pub use attribute::{MemPoolUsage, Trimmed};
+pub use handle_types::HandleTypes;
 pub use out_of_memory::{OutOfMemory, Rescue};
 
 use crate::{
@@ -68,12 +69,14 @@ pub struct MemPoolProperties {
     /// How many bytes the pool may hold at all; 0 is no limit. The driver rounds it up, and reserves as many
     /// addresses: without a limit, twice the device's memory for each pool.
     pub max_size: usize,
+    /// By which kinds of handle the pool can be shared with other processes; see [`ipc`](crate::ipc).
+    pub export: HandleTypes,
 }
 
 impl Default for MemPoolProperties {
-    /// Keeps all memory, without a limit.
+    /// Keeps all memory, without a limit, in this process.
     fn default() -> Self {
-        Self { release_threshold: u64::MAX, max_size: 0 }
+        Self { release_threshold: u64::MAX, max_size: 0, export: HandleTypes::NONE }
     }
 }
 
@@ -97,7 +100,7 @@ impl MemPool {
         device.ensure_memory_pools_supported()?;
         let raw_properties = CUmemPoolProps_v1 {
             allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
-            handleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+            handleTypes: properties.export.as_raw(),
             location: CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device.as_raw() },
             win32SecurityAttributes: core::ptr::null_mut(),
             maxSize: properties.max_size,

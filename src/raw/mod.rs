@@ -10,6 +10,7 @@ pub(crate) mod device;
 pub(crate) mod event;
 pub(crate) mod host;
 pub(crate) mod init;
+pub(crate) mod ipc;
 pub(crate) mod mem_pool;
 pub(crate) mod memory;
 #[cfg(feature = "launch")]

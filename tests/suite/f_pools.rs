@@ -29,7 +29,7 @@ fn f1_an_own_pool_keeps_its_memory_across_synchronisation() {
 #[test]
 fn f1_a_threshold_of_zero_gives_everything_back_at_a_synchronisation() {
     let fixture = Fixture::alone();
-    let pool = fixture.pool_with(MemPoolProperties { release_threshold: 0, max_size: 0 });
+    let pool = fixture.pool_with(MemPoolProperties { release_threshold: 0, ..Default::default() });
     let stream = fixture.stream();
     assert_eq!(pool.release_threshold(), Ok(0));
     drop(pool.alloc::<u8, _>(1 << 20, &stream).unwrap());

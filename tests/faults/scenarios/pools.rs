@@ -29,7 +29,7 @@ fn a_pool_is_made(world: &mut World<'_>, base: Base) -> Option<()> {
 }
 
 fn a_pool_that_keeps_nothing(world: &mut World<'_>, base: Base) -> Option<()> {
-    let properties = MemPoolProperties { release_threshold: 0, max_size: POOL_SIZE };
+    let properties = MemPoolProperties { release_threshold: 0, max_size: POOL_SIZE, ..MemPoolProperties::default() };
     let pool = world.get(MemPool::with_properties(&base.device, &properties))?;
     drop(world.get(pool.alloc::<u8, _>(10, &*base.first))?);
     world.go_on(base.first.synchronize());

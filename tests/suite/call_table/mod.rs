@@ -245,7 +245,7 @@ fn events(table: &mut Table<'_>) {
 fn pools(table: &mut Table<'_>, device: Device) {
     let create = [cuDeviceGetAttribute, EXCHANGE, cuMemPoolCreate, EXCHANGE, EXCHANGE, cuMemPoolSetAttribute, EXCHANGE];
     drop(table.row("MemPool::new", &create, || MemPool::new(&device).unwrap()));
-    let properties = cupool::MemPoolProperties { release_threshold: 0, max_size: POOL_SIZE };
+    let properties = cupool::MemPoolProperties { release_threshold: 0, max_size: POOL_SIZE, ..Default::default() };
     // The driver's own threshold is not set again.
     let with = || MemPool::with_properties(&device, &properties).unwrap();
     let mut pool = table.row("MemPool::with_properties", &create[..4], with);
