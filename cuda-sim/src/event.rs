@@ -15,7 +15,7 @@ use crate::{
     signal::{self, Signal},
     slots::Call,
     state::{Answer, State},
-    work::{QueueId, Work},
+    work::{Point, QueueId, Work},
 };
 
 /// An event that was created.
@@ -30,6 +30,8 @@ pub(crate) struct Event {
     exported: bool,
     /// The number of the last record in this process.
     own: u64,
+    /// Where others are told of that.
+    told: Option<Point>,
 }
 
 /// The most recent record.
@@ -92,8 +94,7 @@ impl State {
         let signal = event.signal.clone().filter(|_| event.flags & INTERPROCESS != 0);
         let signal = signal.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?;
         event.exported = true;
-        if let Record::At { mark, .. } = &event.record {
-            let point = mark.point;
+        if let Some(point) = event.told {
             self.work_towards(point);
         }
         Ok(signal)
@@ -102,7 +103,7 @@ impl State {
     /// An event of another process.
     pub(crate) fn add_opened_event(&mut self, context: ContextRef, signal: Arc<Signal>) -> u32 {
         let (flags, signal) = (CUevent_flags_enum::CU_EVENT_DISABLE_TIMING.0, Some(signal));
-        self.events.insert(Event { context, flags, record: Record::Never, signal, exported: true, own: 0 })
+        self.events.insert(Event { context, flags, record: Record::Never, signal, exported: true, own: 0, told: None })
     }
 
     /// An event's record has run.
@@ -128,7 +129,7 @@ pub(crate) fn create(state: &mut State, event: Out<CUevent>, flags: c_uint) -> A
         0 => None,
         _ => Some(state.new_signal().ok_or(CUresult::CUDA_ERROR_OPERATING_SYSTEM)?),
     };
-    let event_made = Event { context, flags, record: Record::Never, signal, exported: false, own: 0 };
+    let event_made = Event { context, flags, record: Record::Never, signal, exported: false, own: 0, told: None };
     let number = state.events.insert(event_made);
     event.set(state.handle(Kind::Event, number))
 }
@@ -166,10 +167,11 @@ pub(crate) fn record(state: &mut State, event: CUevent, stream: CUstream) -> Ans
     }
     if let Some(signal) = signal {
         let count = signal.next();
+        let told = state.submit(queue, Work::Signal(signal, count))?;
         if let Some(event) = state.events.get_mut(number) {
-            event.own = count;
+            (event.own, event.told) = (count, told);
         }
-        if let (Some(point), true) = (state.submit(queue, Work::Signal(signal, count))?, exported) {
+        if let (Some(point), true) = (told, exported) {
             state.work_towards(point);
         }
     }

@@ -36,6 +36,7 @@ mod h_sizes;
 mod handles;
 mod host;
 mod i_drop_order;
+mod ipc;
 mod j_events;
 #[cfg(feature = "launch")]
 mod launch;

@@ -4,7 +4,8 @@ use std::{rc::Rc, sync::Arc};
 
 use cupool::{
     Buffer, Context, ContextRef, Device, DeviceSlice, DeviceSliceMut, Driver, DriverError, Error, Event, EventRef,
-    Loan, MemPool, MemPoolRef, PinnedBuffer, Registered, SharedLoan, Stream, StreamRef, TimedEvent,
+    HandleTypes, Loan, MemPool, MemPoolRef, PinnedBuffer, Registered, SharedLoan, Stream, StreamRef, TimedEvent,
+    ipc::{EventHandle, ExportedPointer, FabricHandle, ImportedBuffer, ImportedPool, InterprocessEvent},
 };
 
 const fn send<T: Send>() {}
@@ -48,6 +49,18 @@ const _: () = {
     send::<PinnedBuffer<u8>>();
     sync::<PinnedBuffer<u8>>();
     send::<Registered<Vec<u8>, u8>>();
+    copy::<HandleTypes>();
+    send::<ImportedPool>();
+    sync::<ImportedPool>();
+    send::<ImportedBuffer<u8, &Stream>>();
+    sync::<ImportedBuffer<u8, &Stream>>();
+    send::<ImportedBuffer<u8>>();
+    copy::<ExportedPointer>();
+    send::<ExportedPointer>();
+    copy::<FabricHandle>();
+    copy::<EventHandle>();
+    send::<InterprocessEvent>();
+    sync::<InterprocessEvent>();
     error::<Error>();
     error::<DriverError>();
     copy::<DriverError>();
@@ -76,6 +89,10 @@ lacks! {
     MemPool: Clone;
     Context: Clone;
     Event: Clone;
+    ImportedBuffer<u8, Rc<Stream>>: Send;
+    ImportedBuffer<u8, &Stream>: Clone;
+    ImportedPool: Clone;
+    InterprocessEvent: Clone;
 }
 
 #[test]
@@ -101,6 +118,14 @@ fn an_option_of_a_buffer_or_view_is_no_larger() {
     assert_eq!(size_of::<Option<DeviceSliceMut<'_, u8>>>(), size_of::<DeviceSliceMut<'_, u8>>());
     assert_eq!(size_of::<Option<Context>>(), size_of::<Context>());
     assert_eq!(size_of::<Option<Event>>(), size_of::<Event>());
+}
+
+#[test]
+fn what_is_sent_to_other_processes_is_of_promised_sizes() {
+    assert_eq!((ExportedPointer::BYTES, FabricHandle::BYTES, EventHandle::BYTES), (92, 76, 80));
+    assert_eq!(size_of::<ImportedPool>(), size_of::<usize>());
+    assert_eq!(size_of::<InterprocessEvent>(), size_of::<Event>());
+    assert_eq!(size_of::<HandleTypes>(), 4);
 }
 
 #[test]
