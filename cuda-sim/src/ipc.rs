@@ -57,6 +57,7 @@ impl State {
 
 pub(crate) fn export_event(state: &mut State, handle: Out<CUipcEventHandle_v1>, event: CUevent) -> Answer {
     handle.required()?;
+    state.unsafe_in_capture()?;
     let signal = state.export_signal(event)?;
     let bytes = pack([state.identity(), u64::from(std::process::id()), u64::from(signal.number()), 0, 0, 0, 0]);
     handle.set(CUipcEventHandle_v1 { reserved: bytes.map(|byte| byte as core::ffi::c_char) })
@@ -66,6 +67,7 @@ pub(crate) fn export_event(state: &mut State, handle: Out<CUipcEventHandle_v1>, 
 pub(crate) fn open_event(state: &mut State, event: Out<CUevent>, handle: CUipcEventHandle_v1) -> Answer {
     event.required()?;
     let context = state.current_context()?;
+    state.unsafe_in_capture()?;
     let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
     let [identity, process, file, ..] = words(&handle.reserved.map(|byte| byte as u8)).ok_or(invalid)?;
     if identity == state.identity() {
@@ -92,6 +94,7 @@ pub(crate) fn export_pool(
     flags: c_ulonglong,
 ) -> Answer {
     handle.required()?;
+    state.unsafe_in_capture()?;
     let identity = state.identity();
     let (_, pool) = state.pool(pool)?;
     if flags != 0 || kind.0 == 0 || pool.handle_types & kind.0 != kind.0 || matches!(pool.owner, Owner::Imported(_)) {
@@ -118,6 +121,7 @@ pub(crate) fn import_pool(
 ) -> Answer {
     pool.required()?;
     state.pools_supported()?;
+    state.unsafe_in_capture()?;
     let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
     if flags != 0 {
         return Err(invalid);
@@ -164,6 +168,7 @@ pub(crate) fn export_pointer(
     pointer: CUdeviceptr_v2,
 ) -> Answer {
     data.required()?;
+    state.unsafe_in_capture()?;
     let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
     let (_, allocation) = state.memory.holding(pointer).ok_or(invalid)?;
     let Home::Pool(pool) = allocation.home else { return Err(invalid) };
@@ -181,6 +186,7 @@ pub(crate) fn import_pointer(
     data: Out<CUmemPoolPtrExportData_v1>,
 ) -> Answer {
     pointer.required()?;
+    state.unsafe_in_capture()?;
     let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
     let [simulator, from, start, bytes, span, exported, _] = words(&data.get()?.reserved).ok_or(invalid)?;
     let (number, found) = state.pool(pool)?;

@@ -67,15 +67,15 @@ impl InterprocessEvent {
     pub unsafe fn open(context: &Context, handle: &EventHandle) -> Result<Self> {
         ensure_supported(context)?;
         let functions = context.driver().functions();
-        let opened = Self::made_in(context, || {
+        Self::made_in(context, || {
             // SAFETY: `made_in` makes the event's context the current one.
-            unsafe { raw::ipc::ipc_open_event_handle(functions, &handle.data) }
-        });
-        opened.map_err(|error| match error.code() {
-            // A context is current, so the driver means the process. The number alone would not tell: processes in
-            // different containers may have the same.
-            Some(CUresult::CUDA_ERROR_INVALID_CONTEXT) if handle.process == process::id() => Error::OwnEvent,
-            _ => error,
+            let opened = unsafe { raw::ipc::ipc_open_event_handle(functions, &handle.data) };
+            opened.map_err(|error| match error.code() {
+                // A context is current, so the driver means the process. The number alone would not tell: processes
+                // in different containers may have the same.
+                Some(CUresult::CUDA_ERROR_INVALID_CONTEXT) if handle.process == process::id() => Error::OwnEvent,
+                _ => error,
+            })
         })
     }
 

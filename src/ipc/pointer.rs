@@ -128,9 +128,9 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
         let functions = self.home().driver().functions();
         let data = self.home().context().with_current(|| {
             // SAFETY: the buffer owns the allocation and is borrowed, so it is live.
-            unsafe { raw::ipc::mem_pool_export_pointer(functions, self.as_raw()) }
+            unsafe { raw::ipc::mem_pool_export_pointer(functions, self.as_raw()) }.map_err(not_shareable)
         });
-        Ok(ExportedPointer { data: data.map_err(not_shareable)?, len, element })
+        Ok(ExportedPointer { data: data?, len, element })
     }
 }
 

@@ -446,7 +446,7 @@ fn sharing_leaves_a_capture_of_another_thread_alone() {
         scope.spawn(|| {
             drop(pool.export_fd().unwrap());
             assert_eq!(buffer.export(), Ok(pointer));
-            drop(event.export().unwrap());
+            event.export().unwrap();
             drop(import(&imported, &pointer, &stream));
             imported.imports().unwrap();
         });

@@ -11,6 +11,8 @@ mod loans;
 mod objects;
 mod pinned;
 mod pools;
+#[cfg(unix)]
+mod sharing;
 mod threads;
 
 use super::world::Scenario;
@@ -22,6 +24,8 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(threads::all());
     all.extend(pinned::all());
     all.extend(loans::all());
+    #[cfg(unix)]
+    all.extend(sharing::all());
     all.extend(ends::all());
     all.extend(copies::all());
     all.extend(objects::all());

@@ -10,6 +10,8 @@ mod exceptions;
 #[cfg(feature = "launch")]
 mod launches;
 mod page_locked;
+#[cfg(unix)]
+mod sharing;
 
 use core::mem::forget;
 use std::{collections::BTreeSet, sync::Arc};
@@ -63,6 +65,8 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     copies(&mut table);
     loans(&mut table);
     page_locked::page_locked(&mut table);
+    #[cfg(unix)]
+    sharing::sharing(&mut table);
     errors(&mut table);
     #[cfg(feature = "launch")]
     launches::launches(&mut table);
