@@ -234,6 +234,50 @@ pub enum Error {
         /// What the driver answers.
         read: u64,
     },
+    /// The pool was not made to be exported in this way: its [`handle_types`](crate::MemPoolProperties::handle_types) lack the kind
+    /// of handle. (Default, imported and borrowed pools may be without any.)
+    #[error("the pool was not made to be shared with other processes in this way")]
+    NotShareable,
+    /// Bytes that are to name something exported do not: says what is wrong with them.
+    #[error("not an exported handle: {0}")]
+    MalformedHandle(&'static str),
+    /// Memory was exported as elements of one size and is imported as elements of another.
+    #[error("memory was exported as {exported}-byte elements, and cannot be imported as {imported}-byte ones")]
+    ElementSize {
+        /// Size of an element when it was exported, in bytes.
+        exported: usize,
+        /// Size of an element of the type that was asked for, in bytes.
+        imported: usize,
+    },
+    /// A descriptor claims more memory than was exported.
+    #[error("the descriptor says {bytes} bytes, and the allocation has {allocated}")]
+    BeyondAllocation {
+        /// What the descriptor says.
+        bytes: usize,
+        /// What the driver says.
+        allocated: usize,
+    },
+    /// Imported memory lies on another device than the context or stream that was given.
+    #[error("the imported memory is on device {found}, not on device {expected}")]
+    OtherDevice {
+        /// The device of the context or stream.
+        expected: i32,
+        /// The memory's.
+        found: i32,
+    },
+    /// The device has no events that processes can share.
+    #[error("device {device} has no interprocess events (CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED is 0)")]
+    InterprocessEventsUnsupported {
+        /// The device's ordinal.
+        device: i32,
+    },
+    /// The handle is of an event of this very process, which uses the event itself.
+    #[error("an event's handle cannot be opened in the process that exported it; use the event itself")]
+    OwnEvent,
+    /// An earlier import of the same allocation could not be released in order. What becomes of its addresses is not
+    /// known, so it is not imported again through this pool.
+    #[error("an earlier import of this allocation was given up, so it is not imported again")]
+    ImportLost,
 }
 
 impl Error {

@@ -68,6 +68,8 @@ mod graph_memory;
 mod host;
 #[allow(unsafe_code)]
 mod host_function;
+#[allow(unsafe_code)]
+pub mod ipc;
 #[cfg(feature = "launch")]
 #[allow(unsafe_code)]
 pub mod launch;

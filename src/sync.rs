@@ -4,9 +4,9 @@
 //! What belongs to the whole process (the release log, the gate) is std's in any case: it outlives a test's run.
 
 #[cfg(cupool_shuttle)]
-pub(crate) use shuttle::sync::{Mutex, MutexGuard, PoisonError};
+pub(crate) use shuttle::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 #[cfg(not(cupool_shuttle))]
-pub(crate) use std::sync::{Mutex, MutexGuard, PoisonError};
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 pub(crate) mod atomic {
     #[cfg(cupool_shuttle)]

@@ -20,6 +20,11 @@ pub(crate) trait Arg<C> {
 pub(crate) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
+    /// A pointer of another kind, which is null or valid during the call all the same.
+    pub(crate) const fn at(pointer: *mut T) -> Self {
+        Self(pointer)
+    }
+
     /// Writes the result; a null pointer is an invalid value.
     pub(crate) fn set(&self, value: T) -> Answer {
         self.required()?;

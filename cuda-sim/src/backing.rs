@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range, ptr};
 
-use crate::args::HostPointer;
+use crate::{args::HostPointer, shared::SharedMemory};
 
 const PAGE: u64 = 16 * 1024;
 
@@ -31,6 +31,8 @@ impl Page {
 #[derive(Debug)]
 pub(crate) struct Backing {
     pages: BTreeMap<u64, Page>,
+    /// Memory that other processes have too, by its first address, with its length.
+    windows: BTreeMap<u64, (u64, SharedMemory)>,
     scratch: Vec<u8>,
 }
 
@@ -59,7 +61,28 @@ fn pieces(address: u64, bytes: u64) -> impl Iterator<Item = Piece> {
 
 impl Backing {
     pub(crate) const fn new() -> Self {
-        Self { pages: BTreeMap::new(), scratch: Vec::new() }
+        Self { pages: BTreeMap::new(), windows: BTreeMap::new(), scratch: Vec::new() }
+    }
+
+    /// From now on the addresses from `base` on are that memory.
+    pub(crate) fn open_window(&mut self, base: u64, bytes: u64, memory: SharedMemory) {
+        self.windows.insert(base, (bytes, memory));
+    }
+
+    pub(crate) fn close_window(&mut self, base: u64) {
+        self.windows.remove(&base);
+    }
+
+    /// The memory whose first address that is.
+    pub(crate) fn window(&self, base: u64) -> Option<&SharedMemory> {
+        self.windows.get(&base).map(|(_, memory)| memory)
+    }
+
+    /// Where the range is, if it lies in memory that other processes have too.
+    fn shared(&self, address: u64, bytes: u64) -> Option<HostPointer> {
+        let (base, (length, memory)) = self.windows.range(..=address).next_back()?;
+        let offset = address - base;
+        if offset < *length { memory.at(offset, bytes) } else { None }
     }
 
     fn page(&mut self, page: u64) -> &mut Page {
@@ -71,6 +94,10 @@ impl Backing {
     /// # Safety
     /// `target` must be valid for writes of `bytes` bytes.
     pub(crate) unsafe fn read(&self, address: u64, target: HostPointer, bytes: u64) {
+        if let Some(source) = self.shared(address, bytes) {
+            // SAFETY: the window is mapped for that many bytes, and the caller vouches for the target.
+            return unsafe { ptr::copy_nonoverlapping(source.0, target.0, bytes as usize) };
+        }
         for piece in pieces(address, bytes) {
             let target = target.add(piece.done).0;
             let len = piece.within.len();
@@ -98,6 +125,10 @@ impl Backing {
     /// # Safety
     /// `source` must be valid for reads of `bytes` bytes.
     pub(crate) unsafe fn write(&mut self, address: u64, source: HostPointer, bytes: u64) {
+        if let Some(target) = self.shared(address, bytes) {
+            // SAFETY: the window is mapped for that many bytes, and the caller vouches for the source.
+            return unsafe { ptr::copy_nonoverlapping(source.0, target.0, bytes as usize) };
+        }
         for piece in pieces(address, bytes) {
             let source = source.add(piece.done).0;
             if let Some(held) = self.page(piece.page).bytes().get_mut(piece.within) {
@@ -131,6 +162,13 @@ impl Backing {
         let unit = unit.get(..usize::from(width)).unwrap_or(&unit);
         let uniform = unit.iter().all(|byte| Some(byte) == unit.first());
         let value = unit.first().copied().unwrap_or(0);
+        if let Some(target) = self.shared(address, bytes) {
+            for (at, value) in (0..bytes as usize).zip(unit.iter().cycle()) {
+                // SAFETY: the window is mapped for that many bytes.
+                unsafe { target.add(at).0.write(*value) };
+            }
+            return;
+        }
         for piece in pieces(address, bytes) {
             let page = self.page(piece.page);
             if uniform && piece.within.len() as u64 == PAGE {
@@ -149,6 +187,10 @@ impl Backing {
 
     /// Makes the range hold poison again.
     pub(crate) fn poison(&mut self, address: u64, bytes: u64) {
+        if let Some(target) = self.shared(address, bytes) {
+            // SAFETY: the window is mapped for that many bytes.
+            return unsafe { target.0.write_bytes(POISON, bytes as usize) };
+        }
         let whole = address.div_ceil(PAGE)..(address + bytes) / PAGE;
         while let Some(page) =
             (whole.start < whole.end).then(|| self.pages.range(whole.clone()).next().map(|(page, _)| *page)).flatten()

@@ -1,6 +1,10 @@
-//! Sharing pools, pointers and events. What is exported can be imported in the same process.
+//! Sharing pools, pointers and events. What is exported can be imported in the same process, events excepted, and on
+//! Linux in any other: the bytes of a pool that can be exported lie in memory that both then have.
+//!
+//! What another process does is not in the books of this one: order is checked within a simulator.
 
 use core::ffi::{c_ulonglong, c_void};
+use std::sync::Arc;
 
 use cuda_sys::*;
 
@@ -11,62 +15,77 @@ use crate::{
     history::History,
     managed::Placement,
     memory::{Allocation, Home},
-    pool::Owner,
+    pool::{Origin, Owner, at_device},
+    shared::{self, SharedMemory, pack, words},
+    signal::Signal,
     state::{Answer, State},
 };
 
-const TAG: [u8; 8] = *b"cupoolIP";
-
-/// What an exported pointer carries.
-fn words(bytes: &[u8; 64]) -> Option<[u64; 3]> {
-    let (tag, rest) = bytes.split_first_chunk::<8>()?;
-    if *tag != TAG {
-        return None;
-    }
-    let mut words = [0; 3];
-    for (word, chunk) in words.iter_mut().zip(rest.chunks_exact(8)) {
-        *word = u64::from_le_bytes(chunk.try_into().ok()?);
-    }
-    Some(words)
-}
-
-fn pack(words: [u64; 3]) -> [u8; 64] {
-    let mut bytes = [0; 64];
-    let packed = TAG.into_iter().chain(words.into_iter().flat_map(u64::to_le_bytes));
-    for (to, from) in bytes.iter_mut().zip(packed) {
-        *to = from;
-    }
-    bytes
-}
-
 impl State {
-    /// Tells this simulator from all others.
-    const fn identity(&self) -> u64 {
-        (self.slot as u64) << 32 | self.epoch as u64
+    /// Tells this simulator from all others, of all processes.
+    fn identity(&self) -> u64 {
+        shared::process() ^ ((self.slot as u64) << 32 | self.epoch as u64).rotate_left(8)
+    }
+
+    /// What an event that other processes can have is known by.
+    pub(crate) fn new_signal(&self) -> Option<Arc<Signal>> {
+        Signal::new([self.identity(), 0, 0, 0, 0, 0, 0]).map(Arc::new)
+    }
+
+    /// Puts the bytes of a pool that can be exported where other processes can have them.
+    pub(crate) fn share_pool(&mut self, number: u32) -> Answer {
+        let identity = self.identity();
+        let Some(pool) = self.pools.get_mut(number).filter(|pool| pool.handle_types & FILE.0 != 0) else {
+            return Ok(());
+        };
+        let (base, bytes) = pool.space.as_ref().map_or((0, 0), |space| (space.base(), space.bytes));
+        let header = [
+            identity,
+            pool.serial,
+            base,
+            bytes,
+            pool.kind.0.into(),
+            u64::from(pool.location.type_.0),
+            u64::from(pool.location.id.cast_unsigned()),
+        ];
+        // Memory of the host stays in this process; its file only says which pool it is.
+        let memory = SharedMemory::new(header, bytes).ok_or(CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
+        pool.window = Some((base, base));
+        self.backing.open_window(base, bytes, memory);
+        Ok(())
     }
 }
 
 pub(crate) fn export_event(state: &mut State, handle: Out<CUipcEventHandle_v1>, event: CUevent) -> Answer {
     handle.required()?;
-    let flags = state.event_flags(event)?;
-    if flags & CUevent_flags_enum::CU_EVENT_INTERPROCESS.0 == 0 {
-        return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
-    }
-    let bytes = pack([state.identity(), event.addr() as u64, 0]);
+    state.unsafe_in_capture()?;
+    let signal = state.export_signal(event)?;
+    let bytes = pack([state.identity(), u64::from(std::process::id()), u64::from(signal.number()), 0, 0, 0, 0]);
     handle.set(CUipcEventHandle_v1 { reserved: bytes.map(|byte| byte as core::ffi::c_char) })
 }
 
 /// The driver refuses to open an event in the process that exported it.
 pub(crate) fn open_event(state: &mut State, event: Out<CUevent>, handle: CUipcEventHandle_v1) -> Answer {
     event.required()?;
-    state.current_context()?;
-    match words(&handle.reserved.map(|byte| byte as u8)) {
-        Some([identity, ..]) if identity == state.identity() => Err(CUresult::CUDA_ERROR_INVALID_CONTEXT),
-        _ => Err(CUresult::CUDA_ERROR_INVALID_VALUE),
+    let context = state.current_context()?;
+    state.unsafe_in_capture()?;
+    let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
+    let [identity, process, file, ..] = words(&handle.reserved.map(|byte| byte as u8)).ok_or(invalid)?;
+    if identity == state.identity() {
+        return Err(CUresult::CUDA_ERROR_INVALID_CONTEXT);
     }
+    let numbers = u32::try_from(process).ok().zip(u32::try_from(file).ok());
+    let (signal, header) = numbers.and_then(|(process, file)| Signal::of_process(process, file)).ok_or(invalid)?;
+    // The other process may have closed it, and opened something else.
+    if header.first() != Some(&identity) {
+        return Err(invalid);
+    }
+    let number = state.add_opened_event(context, Arc::new(signal));
+    event.set(state.handle(Kind::Event, number))
 }
 
 const FILE: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+const FABRIC: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_FABRIC;
 
 pub(crate) fn export_pool(
     state: &mut State,
@@ -76,16 +95,22 @@ pub(crate) fn export_pool(
     flags: c_ulonglong,
 ) -> Answer {
     handle.required()?;
+    state.unsafe_in_capture()?;
     let identity = state.identity();
     let (_, pool) = state.pool(pool)?;
     if flags != 0 || kind.0 == 0 || pool.handle_types & kind.0 != kind.0 || matches!(pool.owner, Owner::Imported(_)) {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    if kind != FILE {
-        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    let (serial, window) = (pool.serial, pool.window);
+    match kind {
+        FILE => {
+            let memory = window.and_then(|(base, _)| state.backing.window(base));
+            let file = memory.and_then(SharedMemory::descriptor).ok_or(CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
+            handle.cast::<core::ffi::c_int>().set(file)
+        }
+        FABRIC if state.options.fabric => handle.cast().set(pack([identity, serial, 0, 0, 0, 0, 0])),
+        _ => Err(CUresult::CUDA_ERROR_NOT_SUPPORTED),
     }
-    let file = files::make(&pack([identity, pool.serial, 0])).ok_or(CUresult::CUDA_ERROR_OPERATING_SYSTEM)?;
-    handle.cast::<core::ffi::c_int>().set(file)
 }
 
 pub(crate) fn import_pool(
@@ -97,20 +122,44 @@ pub(crate) fn import_pool(
 ) -> Answer {
     pool.required()?;
     state.pools_supported()?;
+    state.unsafe_in_capture()?;
     let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
-    if flags != 0 || kind != FILE {
+    if flags != 0 {
         return Err(invalid);
     }
-    // The descriptor itself is passed, as a pointer.
-    let file = core::ffi::c_int::try_from(handle.addr()).map_err(|_| invalid)?;
-    let [identity, serial, _] = files::read(file).as_ref().and_then(words).ok_or(invalid)?;
-    if identity != state.identity() {
-        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    let (memory, header) = match kind {
+        FILE => {
+            // The descriptor itself is passed, as a pointer.
+            let file = core::ffi::c_int::try_from(handle.addr()).map_err(|_| invalid)?;
+            let (memory, header) = SharedMemory::of_descriptor(file).ok_or(invalid)?;
+            (Some(memory), header)
+        }
+        FABRIC if state.options.fabric => (None, words(&Out::<[u8; 64]>::at(handle.cast()).get()?).ok_or(invalid)?),
+        _ => return Err(invalid),
+    };
+    let [simulator, serial, base, bytes, alloc_type, location_type, id] = header;
+    let origin = Origin { simulator, serial };
+    if simulator == state.identity() {
+        let original =
+            state.pools.iter().find(|(_, pool)| pool.serial == serial).map(|(_, pool)| (pool.kind, pool.location));
+        let (kind, location) = original.ok_or(invalid)?;
+        let number = state.add_pool(Owner::Imported(origin), kind, location, 0, None);
+        return pool.set(state.handle(Kind::Pool, number));
     }
-    let original =
-        state.pools.iter().find(|(_, pool)| pool.serial == serial).map(|(_, pool)| (pool.kind, pool.location));
-    let (kind, location) = original.ok_or(invalid)?;
-    let number = state.add_pool(Owner::Imported(serial), kind, location, 0, None);
+    let on_device = location_type == u64::from(CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE.0)
+        && alloc_type == u64::from(CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED.0);
+    let device = usize::try_from(id).ok().filter(|device| *device < state.devices.len());
+    let (true, Some(device), Some(memory)) = (on_device, device, memory) else {
+        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    };
+    memory.at(0, bytes).ok_or(invalid)?;
+    let kind = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+    let number = state.add_pool(Owner::Imported(origin), kind, at_device(device), 0, None);
+    let here = state.addresses.name(bytes);
+    state.backing.open_window(here, bytes, memory);
+    if let Some(imported) = state.pools.get_mut(number) {
+        imported.window = Some((here, base));
+    }
     pool.set(state.handle(Kind::Pool, number))
 }
 
@@ -120,12 +169,14 @@ pub(crate) fn export_pointer(
     pointer: CUdeviceptr_v2,
 ) -> Answer {
     data.required()?;
+    state.unsafe_in_capture()?;
     let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
     let (_, allocation) = state.memory.holding(pointer).ok_or(invalid)?;
     let Home::Pool(pool) = allocation.home else { return Err(invalid) };
-    let (start, serial) = (allocation.address, allocation.serial);
+    let (start, bytes, span, serial) = (allocation.address, allocation.bytes, allocation.span, allocation.serial);
     let pool = state.pools.get(pool).filter(|pool| pool.handle_types != 0).ok_or(invalid)?;
-    data.set(CUmemPoolPtrExportData_v1 { reserved: pack([pool.serial, start, serial]) })
+    let words = [state.identity(), pool.serial, start, bytes, span, serial, 0];
+    data.set(CUmemPoolPtrExportData_v1 { reserved: pack(words) })
 }
 
 /// A new name for the same memory.
@@ -136,15 +187,25 @@ pub(crate) fn import_pointer(
     data: Out<CUmemPoolPtrExportData_v1>,
 ) -> Answer {
     pointer.required()?;
+    state.unsafe_in_capture()?;
     let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
-    let [from, start, exported] = words(&data.get()?.reserved).ok_or(invalid)?;
+    let [simulator, from, start, bytes, span, exported, _] = words(&data.get()?.reserved).ok_or(invalid)?;
     let (number, found) = state.pool(pool)?;
-    if found.owner != Owner::Imported(from) {
+    if found.owner != Owner::Imported(Origin { simulator, serial: from }) {
         return Err(invalid);
     }
-    let original = state.memory.starting(start).and_then(|number| state.memory.all.get(number));
-    let original = original.filter(|allocation| allocation.serial == exported).ok_or(invalid)?;
-    let (bytes, span, device, physical) = (original.bytes, original.span, original.device, original.physical);
+    let (window, of_pool) = (found.window, found.device);
+    let (bytes, span, device, physical, original) = if simulator == state.identity() {
+        let original = state.memory.starting(start).and_then(|at| Some((at, state.memory.all.get(at)?)));
+        let (at, original) = original.filter(|(_, original)| original.serial == exported).ok_or(invalid)?;
+        (original.bytes, original.span, original.device, original.physical, Some((at, exported)))
+    } else {
+        // Whether it still is allocated, only its own process knows.
+        let (here, there) = window.ok_or(invalid)?;
+        let offset = start.checked_sub(there).ok_or(invalid)?;
+        state.backing.window(here).and_then(|memory| memory.at(offset, span.max(bytes))).ok_or(invalid)?;
+        (bytes, span, of_pool, here + offset, None)
+    };
     let address = state.addresses.name(span);
     let made = Operation { id: state.next_operation(), entry: state.entry, stream: None };
     let serial = state.serial();
@@ -156,6 +217,7 @@ pub(crate) fn import_pointer(
         device,
         block: None,
         physical,
+        original,
         serial,
         made,
         freed: None,
@@ -168,67 +230,4 @@ pub(crate) fn import_pointer(
     });
     state.pool_gained_allocation(number);
     pointer.set(address)
-}
-
-#[cfg(unix)]
-mod files {
-    use std::{
-        fs::File,
-        io::{Read, Seek, Write},
-        os::fd::{BorrowedFd, IntoRawFd},
-    };
-
-    /// A file descriptor, the caller's to close, behind which the bytes lie.
-    pub(super) fn make(bytes: &[u8; 64]) -> Option<i32> {
-        let mut file = anonymous()?;
-        file.write_all(bytes).ok()?;
-        Some(file.into_raw_fd())
-    }
-
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn anonymous() -> Option<File> {
-        use std::os::fd::FromRawFd;
-        // SAFETY: the name is terminated.
-        let file = unsafe { libc::memfd_create(c"cupool-sim".as_ptr(), libc::MFD_CLOEXEC) };
-        // SAFETY: just opened, and owned by nobody else.
-        (file >= 0).then(|| unsafe { File::from_raw_fd(file) })
-    }
-
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    fn anonymous() -> Option<File> {
-        use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("cupool-sim-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        let path = std::env::temp_dir().join(name);
-        let file = File::options().read(true).write(true).create_new(true).open(&path).ok()?;
-        std::fs::remove_file(&path).ok()?;
-        Some(file)
-    }
-
-    /// The bytes behind a descriptor, which stays the caller's.
-    pub(super) fn read(file: i32) -> Option<[u8; 64]> {
-        if file < 0 {
-            return None;
-        }
-        // SAFETY: the caller passes an open descriptor; one that is not open makes the reads fail.
-        let borrowed = unsafe { BorrowedFd::borrow_raw(file) };
-        let mut file = File::from(borrowed.try_clone_to_owned().ok()?);
-        let mut bytes = [0; 64];
-        file.rewind().ok()?;
-        file.read_exact(&mut bytes).ok()?;
-        Some(bytes)
-    }
-}
-
-#[cfg(not(unix))]
-mod files {
-    /// Only Unix has file descriptors.
-    pub(super) fn make(_: &[u8; 64]) -> Option<i32> {
-        None
-    }
-
-    /// Only Unix has file descriptors.
-    pub(super) fn read(_: i32) -> Option<[u8; 64]> {
-        None
-    }
 }

@@ -62,6 +62,8 @@ mod pool_attributes;
 mod pool_space;
 mod rng;
 mod scheduler;
+mod shared;
+mod signal;
 mod simulator;
 mod slots;
 mod sources;

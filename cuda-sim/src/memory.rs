@@ -90,6 +90,8 @@ pub(crate) struct Allocation {
     pub(crate) block: Option<HostBlock>,
     /// Where the bytes are in device memory; not the address for an imported pointer.
     pub(crate) physical: u64,
+    /// The allocation of this simulator that an imported pointer names, and its serial number.
+    pub(crate) original: Option<(u32, u64)>,
     pub(crate) serial: u64,
     pub(crate) made: Operation,
     pub(crate) freed: Option<Operation>,

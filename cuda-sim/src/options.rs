@@ -25,6 +25,7 @@ pub struct Builder {
     pub(crate) pageable_async: bool,
     pub(crate) record_calls: bool,
     pub(crate) check_order: bool,
+    pub(crate) fabric: bool,
     pub(crate) name: String,
     pub(crate) attributes: BTreeMap<u32, i32>,
     pub(crate) unknown: BTreeSet<u32>,
@@ -50,6 +51,7 @@ impl Builder {
             pageable_async: false,
             record_calls: true,
             check_order: true,
+            fabric: false,
             name: String::new(),
             attributes: BTreeMap::new(),
             unknown: BTreeSet::new(),
@@ -118,6 +120,13 @@ impl Builder {
     /// only what actually ran too early or too late is found.
     pub const fn check_order(mut self, check: bool) -> Self {
         self.check_order = check;
+        self
+    }
+
+    /// Whether the system is set up to share memory by fabric handles; without, exporting one answers
+    /// `CUDA_ERROR_NOT_SUPPORTED`. They can be imported in the same simulator only.
+    pub const fn fabric(mut self, set_up: bool) -> Self {
+        self.fabric = set_up;
         self
     }
 

@@ -150,7 +150,29 @@ impl State {
         } else if let Some(access) = earlier {
             return self.found_race(address, bytes, access.operation);
         } else {
-            return;
+            return self.use_original(number, address, bytes, kind, &stand);
+        };
+        self.found(misuse, address, bytes, earlier);
+    }
+
+    /// A use of an imported pointer is one of the allocation that was exported, where that is known here.
+    fn use_original(&mut self, number: u32, address: u64, bytes: u64, kind: Use, stand: &Stand) {
+        let operation = self.operation();
+        let Some(import) = self.memory.all.get(number) else { return };
+        let Some((original, serial)) = import.original else { return };
+        let there = import.physical + (address - import.address);
+        let (misuse, earlier) = match self.memory.all.get_mut(original).filter(|found| found.serial == serial) {
+            None => (Misuse::UseAfterFree, self.memory.freed_at(there).map(|(_, by)| by)),
+            Some(found) if found.gone => (Misuse::UseAfterFree, found.freed),
+            Some(found) if !found.ready => (Misuse::UseBeforeAllocation, Some(found.made)),
+            Some(_) if !self.options.check_order => return,
+            Some(found) if found.at.is_some_and(|point| !stand.follows(point)) => {
+                (Misuse::UnorderedUse, Some(found.made))
+            }
+            Some(found) => match found.history.note(there, there + bytes, kind, operation, stand) {
+                Some(access) => return self.found_race(address, bytes, access.operation),
+                None => return,
+            },
         };
         self.found(misuse, address, bytes, earlier);
     }

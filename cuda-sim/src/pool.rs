@@ -46,6 +46,15 @@ pub(crate) struct Pool {
     /// Somebody has asked for it: its address space shows.
     pub(crate) touched: bool,
     pub(crate) serial: u64,
+    /// Where its bytes begin, if other processes can have them too; and where they begin in the pool's own process.
+    pub(crate) window: Option<(u64, u64)>,
+}
+
+/// A pool, among those of all simulators in all processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) simulator: u64,
+    pub(crate) serial: u64,
 }
 
 /// Whose pool it is.
@@ -56,8 +65,8 @@ pub(crate) enum Owner {
     Default,
     /// The simulator's own, behind `cuMemAlloc` and graphs.
     Hidden,
-    /// The pool with that serial, imported.
-    Imported(u64),
+    /// Another one, imported.
+    Imported(Origin),
 }
 
 impl Pool {
@@ -144,6 +153,7 @@ impl State {
             destroyed: false,
             touched: matches!(owner, Owner::User | Owner::Imported(_)),
             serial: self.serial(),
+            window: None,
         };
         self.pools.insert(pool)
     }
@@ -224,6 +234,7 @@ impl State {
             device,
             block: None,
             physical: address,
+            original: None,
             serial,
             made,
             freed: None,
@@ -300,6 +311,9 @@ impl State {
         let Some(pool) = self.pools.remove(number) else { return };
         if self.options.stale_access && !pool.access.is_empty() {
             self.stale_access.insert(number, pool.access);
+        }
+        if let Some((base, _)) = pool.window {
+            self.backing.close_window(base);
         }
         if let Some(mut space) = pool.space {
             let unmapped = space.clear();
@@ -393,6 +407,10 @@ pub(crate) fn create(state: &mut State, pool: Out<CUmemoryPool>, props: In<CUmem
     if let Some(pool) = state.pools.get_mut(number) {
         pool.hw_decompress = props.usage != 0;
         pool.access = stale.unwrap_or_default();
+    }
+    if let Err(code) = state.share_pool(number) {
+        state.pools.remove(number);
+        return Err(code);
     }
     pool.set(state.handle(Kind::Pool, number))
 }

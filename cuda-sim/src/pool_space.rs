@@ -122,6 +122,11 @@ impl Space {
         }
     }
 
+    /// The first address.
+    pub(crate) const fn base(&self) -> u64 {
+        self.base
+    }
+
     /// Gives the address space back; nothing may be mapped.
     pub(crate) fn end(self, addresses: &mut AddressSpace) {
         addresses.give(self.base, self.bytes);

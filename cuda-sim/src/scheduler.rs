@@ -9,6 +9,7 @@ use crate::{
     history::Use,
     order::Running,
     past::{Mark, Stand},
+    signal,
     slots::{self, Call, Callback},
     state::{Answer, State},
     work::{HostFunction, Op, Point, QueueId, Work},
@@ -19,6 +20,8 @@ enum Step {
     Ran,
     /// What could run next is a host function that another thread is in.
     Elsewhere,
+    /// Another process is waited for.
+    Abroad,
     Stuck,
 }
 
@@ -32,6 +35,7 @@ pub(crate) fn wait(call: &mut Call, point: Point) -> Answer {
                 Some(slot) => slot.progress.wait(call),
                 None => return Err(CUresult::CUDA_ERROR_UNKNOWN),
             },
+            Step::Abroad => signal::rest(call),
             Step::Stuck => {
                 call.entry = entry;
                 call.found(Misuse::Deadlock, 0, 0, None);
@@ -49,6 +53,14 @@ pub(crate) fn wait(call: &mut Call, point: Point) -> Answer {
 /// Waits for all the points.
 pub(crate) fn wait_all(call: &mut Call, points: &[Point]) -> Answer {
     points.iter().try_for_each(|point| wait(call, *point))
+}
+
+/// Makes some progress towards the point, and says whether any was made and there is more to do.
+pub(crate) fn advance(call: &mut Call, point: Point) -> bool {
+    let entry = call.entry;
+    let ran = !call.queues.done(point) && matches!(step(call, point.queue), Step::Ran);
+    call.entry = entry;
+    ran && !call.queues.done(point)
 }
 
 /// Makes some progress on the queue, and says whether the point is reached.
@@ -86,6 +98,7 @@ fn step(call: &mut Call, wanted: QueueId) -> Step {
         }
         match next.ops.front() {
             Some(Op { work: Work::Wait(point), .. }) if !call.queues.done(*point) => queue = point.queue,
+            Some(Op { work: Work::WaitSignal(signal, count), .. }) if !signal.is_past(*count) => return Step::Abroad,
             Some(_) => return run(call, queue),
             None => return Step::Stuck,
         }
@@ -138,6 +151,7 @@ impl State {
             Some(queue) if queue.running => false,
             Some(queue) => match queue.ops.front() {
                 Some(Op { work: Work::Wait(point), .. }) => self.queues.done(*point),
+                Some(Op { work: Work::WaitSignal(signal, count), .. }) => signal.is_past(*count),
                 Some(_) => true,
                 None => false,
             },
@@ -147,7 +161,8 @@ impl State {
 
     fn perform(&mut self, work: &Work) {
         match work {
-            Work::Wait(_) | Work::CallHost(_) | Work::Nothing => {}
+            Work::Wait(_) | Work::WaitSignal(..) | Work::CallHost(_) | Work::Nothing => {}
+            Work::Signal(signal, count) => signal.pass(*count),
             Work::Record { event, serial } => self.recorded(*event, *serial),
             Work::Allocate(allocation) => self.allocation_runs(*allocation),
             Work::Free(allocation) => self.free_runs(*allocation),

@@ -69,6 +69,10 @@ pub(crate) struct State {
     pub(crate) queues: Queues,
     pub(crate) streams: Table<Stream>,
     pub(crate) events: Table<Event>,
+    /// Records that other processes may wait for, so that they are worked towards although nobody here waits.
+    pub(crate) signals: Vec<Point>,
+    /// A thread does so.
+    pub(crate) signalling: bool,
     pub(crate) pools: Table<Pool>,
     /// What pools that are no more had granted, for the next ones of their numbers.
     pub(crate) stale_access: BTreeMap<u32, BTreeMap<usize, CUmemAccess_flags>>,
@@ -115,6 +119,8 @@ impl State {
             queues: Queues::new(),
             streams: Table::new(),
             events: Table::new(),
+            signals: Vec::new(),
+            signalling: false,
             pools: Table::new(),
             stale_access: BTreeMap::new(),
             locations: Locations::new(),

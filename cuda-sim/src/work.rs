@@ -10,6 +10,7 @@ use crate::{
     context::ContextRef,
     kernel::{Launch, Mention},
     past::{Mark, Past},
+    signal::Signal,
     state::State,
 };
 
@@ -52,6 +53,10 @@ pub(crate) enum Work {
         event: u32,
         serial: u64,
     },
+    /// Done when some process has signalled the event that often.
+    WaitSignal(Arc<Signal>, u64),
+    /// Tells all processes of a record.
+    Signal(Arc<Signal>, u64),
     Allocate(u32),
     Free(u32),
     Fill {
@@ -392,7 +397,12 @@ impl State {
                     }
                 }
             }
-            Work::Wait(_) | Work::Record { .. } | Work::CallHost(_) | Work::Nothing => {}
+            Work::Wait(_)
+            | Work::Record { .. }
+            | Work::WaitSignal(..)
+            | Work::Signal(..)
+            | Work::CallHost(_)
+            | Work::Nothing => {}
         }
     }
 }

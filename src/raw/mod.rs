@@ -12,6 +12,7 @@ pub(crate) mod graph;
 pub(crate) mod graph_memory;
 pub(crate) mod host;
 pub(crate) mod init;
+pub(crate) mod ipc;
 pub(crate) mod managed;
 pub(crate) mod mem_pool;
 pub(crate) mod memory;

@@ -114,13 +114,14 @@ impl Left {
             Symbol::cuCtxPopCurrent => change.pushed_contexts = -1,
             Symbol::cuStreamCreateWithPriority => change.streams = 1,
             Symbol::cuStreamDestroy => change.streams = -1,
-            Symbol::cuEventCreate => change.events = 1,
+            Symbol::cuEventCreate | Symbol::cuIpcOpenEventHandle => change.events = 1,
             Symbol::cuEventDestroy => change.events = -1,
-            Symbol::cuMemPoolCreate => change.pools = 1,
+            Symbol::cuMemPoolCreate | Symbol::cuMemPoolImportFromShareableHandle => change.pools = 1,
             Symbol::cuMemPoolDestroy => change.pools = -1,
-            Symbol::cuMemAllocFromPoolAsync | Symbol::cuMemAllocAsync | Symbol::cuMemAllocManaged => {
-                change.allocations = 1;
-            }
+            Symbol::cuMemAllocFromPoolAsync
+            | Symbol::cuMemAllocAsync
+            | Symbol::cuMemAllocManaged
+            | Symbol::cuMemPoolImportPointer => change.allocations = 1,
             Symbol::cuMemFreeAsync | Symbol::cuMemFree => change.allocations = -1,
             Symbol::cuMemHostAlloc => change.host_allocations = 1,
             Symbol::cuMemFreeHost => change.host_allocations = -1,

@@ -224,9 +224,11 @@ fn is_of(error: &Error, scenario: &Scenario, code: u32, whole: &Outcome) -> bool
         Error::NotRecorded => code == 400 || whole.errors.contains(error),
         Error::HostMemory { .. } => code == 2,
         Error::AttributeUnsupported(_) => code == 1,
+        Error::NotShareable => code == 1 || whole.errors.contains(error),
+        Error::OwnEvent => code == 201 || whole.errors.contains(error),
         Error::OutOfMemory(_) => code == 2 || scenario.rescues,
         // What is said of memory once something has failed.
-        Error::OrderLost | Error::LoanForgotten => true,
+        Error::OrderLost | Error::LoanForgotten | Error::ImportLost => true,
         other => whole.errors.contains(other),
     }
 }
@@ -251,6 +253,11 @@ fn is_told(scenario: &Scenario, fault: Fault, whole: &Outcome, outcome: &Outcome
 /// Whether the failure of that call need not be told, because of what is done in its place.
 fn is_stood_in_for(scenario: &Scenario, fault: Fault, calls: &[Symbol], index: usize) -> bool {
     let mut later = calls[index + 1..].iter().copied();
+    let occurrence = calls[..index].iter().filter(|call| **call == calls[index]).count();
+    // It is refused in any case, and that is told.
+    if scenario.refused.contains(&(calls[index], occurrence)) {
+        return true;
+    }
     match calls[index] {
         // The host waits in place of a fence, or for more than was asked for.
         Symbol::cuEventCreate

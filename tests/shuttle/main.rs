@@ -23,6 +23,7 @@ mod world;
 
 mod controls;
 mod fences;
+mod imports;
 mod loans;
 mod pinned;
 mod pools;

@@ -48,6 +48,7 @@ mod handles;
 mod host;
 mod i_access;
 mod i_drop_order;
+mod ipc;
 mod j_events;
 #[cfg(feature = "launch")]
 mod launch;

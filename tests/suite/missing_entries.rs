@@ -9,7 +9,7 @@ use cupool_sim::Symbol;
 use crate::{fixture::Fixture, scenario};
 
 /// The fixture's driver without some entry points.
-fn without(fixture: &Fixture, missing: impl Fn(Symbol) -> bool) -> Result<Driver, Symbol> {
+pub(crate) fn without(fixture: &Fixture, missing: impl Fn(Symbol) -> bool) -> Result<Driver, Symbol> {
     let whole = fixture.driver().functions();
     // SAFETY: the addresses are those of the simulated driver's functions, or null.
     let functions = unsafe {

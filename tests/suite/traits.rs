@@ -8,6 +8,7 @@ use cupool::{
     GraphMemoryUsage, Legacy, LegacyStream, Loan, ManagedBuffer, MemHandleTypes, MemKind, MemLocation, MemPool,
     MemPoolLocation, MemPoolProperties, MemPoolRef, PerThread, PerThreadStream, PinnedBuffer, PointerInfo, Registered,
     RelaxedCaptureMode, SharedDefaultLoan, SharedLoan, Stream, StreamRef, TimedEvent,
+    ipc::{EventHandle, ExportedPointer, FabricHandle, ImportedBuffer, ImportedPool, InterprocessEvent},
 };
 
 const fn send<T: Send>() {}
@@ -82,6 +83,17 @@ const _: () = {
     sync::<GraphExec>();
     send::<RelaxedCaptureMode>();
     sync::<RelaxedCaptureMode>();
+    send::<ImportedPool>();
+    sync::<ImportedPool>();
+    send::<ImportedBuffer<u8, &Stream>>();
+    sync::<ImportedBuffer<u8, &Stream>>();
+    send::<ImportedBuffer<u8>>();
+    copy::<ExportedPointer>();
+    send::<ExportedPointer>();
+    copy::<FabricHandle>();
+    copy::<EventHandle>();
+    send::<InterprocessEvent>();
+    sync::<InterprocessEvent>();
     error::<Error>();
     error::<DriverError>();
     copy::<DriverError>();
@@ -130,6 +142,10 @@ lacks! {
     DefaultThreshold: Clone;
     Context: Clone;
     Event: Clone;
+    ImportedBuffer<u8, Rc<Stream>>: Send;
+    ImportedBuffer<u8, &Stream>: Clone;
+    ImportedPool: Clone;
+    InterprocessEvent: Clone;
 }
 
 #[test]
@@ -162,6 +178,14 @@ fn an_option_of_a_buffer_or_view_is_no_larger() {
     assert_eq!(size_of::<Option<DeviceSliceMut<'_, u8>>>(), size_of::<DeviceSliceMut<'_, u8>>());
     assert_eq!(size_of::<Option<Context>>(), size_of::<Context>());
     assert_eq!(size_of::<Option<Event>>(), size_of::<Event>());
+}
+
+#[test]
+fn what_is_sent_to_other_processes_is_of_promised_sizes() {
+    assert_eq!((ExportedPointer::BYTES, FabricHandle::BYTES, EventHandle::BYTES), (92, 76, 80));
+    assert_eq!(size_of::<ImportedPool>(), size_of::<usize>());
+    assert_eq!(size_of::<InterprocessEvent>(), size_of::<Event>());
+    assert_eq!(size_of::<MemHandleTypes>(), 4);
 }
 
 #[test]

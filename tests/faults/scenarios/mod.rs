@@ -18,6 +18,8 @@ mod pinned;
 mod pool_kinds;
 mod pools;
 mod pressure;
+#[cfg(unix)]
+mod sharing;
 mod threads;
 
 use super::world::Scenario;
@@ -32,6 +34,8 @@ pub(crate) fn all() -> Vec<Scenario> {
     all.extend(foreign::all());
     all.extend(loans::all());
     all.extend(default_streams::all());
+    #[cfg(unix)]
+    all.extend(sharing::all());
     all.extend(ends::all());
     all.extend(copies::all());
     all.extend(objects::all());

@@ -77,6 +77,8 @@ pub(super) const EXCEPTIONS: &[(&str, &[&str])] = &[
             "Buffer::copy_from_host (the first time)",
             "Buffer::copy_to_host",
             "Buffer::to_vec",
+            "ImportedBuffer::copy_to_host",
+            "ImportedBuffer::to_vec",
             "DeviceSlice::copy_to_host",
             "DeviceSlice::to_vec",
             "DeviceSliceMut::copy_from_host",
@@ -173,6 +175,30 @@ pub(super) const EXCEPTIONS: &[(&str, &[&str])] = &[
     (
         "an owner of foreign memory is kept until the device is done",
         &["Context::drop_retired", "ForeignBuffer::into_owner", "drop of ForeignBuffer"],
+    ),
+    (
+        "what processes share, they share in a context",
+        &[
+            "Buffer::export",
+            "ImportedPool::from_fabric (no fabric)",
+            "ImportedPool::from_fd",
+            "ImportedPool::import",
+            "ImportedPool::import (again)",
+            "InterprocessEvent::export",
+            "InterprocessEvent::new",
+            "InterprocessEvent::open (its own)",
+            "drop of InterprocessEvent",
+        ],
+    ),
+    (
+        "a pool knows when what was imported is released",
+        &[
+            "ImportedBuffer::free (there were others)",
+            "ImportedPool::imports (something was released)",
+            "drop of ImportedBuffer",
+            "drop of ImportedBuffer (there are others)",
+            "drop of ImportedPool (it had to wait)",
+        ],
     ),
     ("an allocation did not fit", &["MemPool::alloc (in vain)"]),
 ];

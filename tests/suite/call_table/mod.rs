@@ -18,6 +18,8 @@ mod memory;
 mod page_locked;
 mod pool_kinds;
 mod pressure;
+#[cfg(unix)]
+mod sharing;
 
 use core::mem::forget;
 use std::{collections::BTreeSet, sync::Arc};
@@ -84,6 +86,8 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     foreign::conversions(&mut table);
     #[cfg(feature = "dlpack")]
     dlpack::dlpack(&mut table);
+    #[cfg(unix)]
+    sharing::sharing(&mut table);
     errors(&mut table);
     graphs::graphs(&mut table);
     #[cfg(feature = "launch")]
