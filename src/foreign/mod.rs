@@ -82,7 +82,7 @@ impl<T: Pod, O: Send + 'static, S: StreamHandle> ForeignBuffer<T, O, S> {
     /// `stream`'s order; what was done with it before must be ordered before what `stream` gets from now on.
     #[doc(alias = "cuEventCreate")]
     pub unsafe fn new(address: CUdeviceptr_v2, len: usize, stream: S, owner: O) -> Result<Self, (Error, O)> {
-        let end = match ensure_valid::<T>(address, len) {
+        let end = match ensure_valid::<T>(address, len, stream.stream()) {
             Ok(0) => Ok(End::Now),
             Ok(_) => stream.stream().context().marker().map(|marker| End::Later(marker, |owner| Box::new(owner))),
             Err(error) => Err(error),
@@ -109,7 +109,7 @@ impl<T: Pod, F: FnOnce(&Stream), S: StreamHandle> ForeignBuffer<T, F, S> {
     /// As [`new`](Self::new), with the memory living until `release` lets go of it, which it must do in the order of the
     /// stream that it is called with.
     pub unsafe fn with_release(address: CUdeviceptr_v2, len: usize, stream: S, release: F) -> Result<Self, (Error, F)> {
-        match ensure_valid::<T>(address, len) {
+        match ensure_valid::<T>(address, len, stream.stream()) {
             // SAFETY: as the caller says.
             Ok(_) => Ok(unsafe { Self::with_end(address, len, stream, release, End::InOrder(|f, home| f(home))) }),
             Err(error) => Err((error, release)),
@@ -276,7 +276,8 @@ impl<T: Pod, O, S: StreamHandle> fmt::Debug for ForeignBuffer<T, O, S> {
 }
 
 /// The number of bytes, of memory that can be there.
-fn ensure_valid<T>(address: CUdeviceptr_v2, len: usize) -> Result<usize> {
+fn ensure_valid<T>(address: CUdeviceptr_v2, len: usize, home: &Stream) -> Result<usize> {
+    home.ensure_not_captured()?;
     let bytes = byte_len::<T>(len)?;
     if bytes == 0 {
         return Ok(0);

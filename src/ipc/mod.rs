@@ -1,6 +1,6 @@
 //! Sharing device memory and events with other processes.
 //!
-//! One process exports: a pool that was made for it ([`MemPoolProperties::export`](crate::MemPoolProperties::export)),
+//! One process exports: a pool that was made for it ([`MemPoolProperties::handle_types`](crate::MemPoolProperties::handle_types)),
 //! single buffers of that pool ([`Buffer::export`](crate::Buffer::export)), and events ([`InterprocessEvent`]). It
 //! passes a file descriptor (`SCM_RIGHTS`) or a [`FabricHandle`] for the pool, and the plain bytes of an
 //! [`ExportedPointer`] or [`EventHandle`] for the rest, by any channel that it trusts. The other process imports

@@ -223,6 +223,7 @@ impl ImportedPool {
         stream: S,
     ) -> Result<ImportedBuffer<T, S>> {
         let home = stream.stream();
+        home.ensure_not_captured()?;
         self.driver().ensure_same(home.driver())?;
         let (expected, found) = (home.context().device().as_raw(), self.device().as_raw());
         if expected != found {

@@ -129,6 +129,7 @@ impl<T: Pod, S: StreamHandle> ManagedBuffer<T, S> {
             return Ok(Self { buffer, unpooled: None, exclusive_device: None });
         }
         let home = stream.stream();
+        home.ensure_not_captured()?;
         home.ensure_ordered()?;
         let device = home.context().device();
         if !device.managed_memory()? {

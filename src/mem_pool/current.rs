@@ -225,9 +225,13 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     pub fn from_current_pool(len: usize, stream: S) -> Result<Self> {
         buffer::allocate(len, stream, |bytes, home| {
             home.ensure_ordered()?;
-            // SAFETY: the stream is borrowed, hence live.
-            unsafe { raw::memory::mem_alloc_async(home.driver().functions(), bytes, home.as_raw()) }
-                .map_err(|error| refused(bytes, home, error))
+            home.ensure_not_captured()?;
+            let functions = home.driver().functions();
+            raw::stream::relaxed_if_asked(functions, || {
+                // SAFETY: the stream is borrowed, hence live.
+                unsafe { raw::memory::mem_alloc_async(functions, bytes, home.as_raw()) }
+            })
+            .map_err(|error| refused(bytes, home, error))
         })
     }
 }

@@ -296,6 +296,16 @@ fn refused_there(
         ("call_host", captured.call_host(|| {})),
         ("on", buffer.on(captured).map(drop)),
         ("read_on", buffer.read_on(captured).map(drop)),
+        ("trim_after", pool.trim_after(captured, 0).map(drop)),
+        ("prime", pool.prime(1 << 20, captured).map(drop)),
+        ("from_current_pool", Buffer::<u32, _>::from_current_pool(10, captured).map(drop)),
+        ("a managed buffer", ManagedBuffer::<u32, _>::alloc(10, captured).map(drop)),
+        ("wait_for_default", captured.wait_for_default(&LegacyStream::new(&context).unwrap())),
+        ("wait_for of a default stream", LegacyStream::new(&context).unwrap().wait_for(captured)),
+        // SAFETY: it is refused.
+        ("foreign memory", unsafe {
+            ForeignBuffer::<u32, _, _>::new(buffer.as_raw(), 10, captured, ()).map(drop).map_err(|(error, ())| error)
+        }),
         // SAFETY: it is refused.
         ("alloc_captured", unsafe { pool.alloc_captured::<u32>(10, captured) }.map(drop)),
     ];
