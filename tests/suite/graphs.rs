@@ -16,6 +16,8 @@ use cupool::{
     cuda_sys::{CUgraphMem_attribute, CUresult},
 };
 
+use cupool_sim::Symbol;
+
 use crate::{fixture::Fixture, gate::Gate};
 
 /// What the device's graphs hold: used, and in all.
@@ -77,7 +79,7 @@ fn g4_what_a_capture_leaves_unfreed_the_graph_frees_at_its_end() {
         let mut dropped = capture.alloc::<u32>(&pool, 100)?;
         dropped.as_mut_slice().fill(1)?;
         drop(dropped);
-        core::mem::forget(capture.alloc::<u32>(&pool, 100)?);
+        let _unused = capture.alloc::<u32>(&pool, 100)?;
         Ok(())
     })
     .unwrap();
@@ -548,4 +550,99 @@ fn g2_allocations_beside_a_foreign_global_capture_leave_it_whole_if_they_are_tol
             assert!(graph.is_null());
         }
     }
+}
+
+#[test]
+fn g5_a_kept_buffer_that_nothing_can_order_behind_the_launches_is_leaked() {
+    let fixture = Fixture::unchecked();
+    let (pool, home, other) = (fixture.pool(), fixture.shared_stream(), fixture.stream());
+    let mut target: Buffer<u32> = pool.alloc_zeroed(1000, Arc::clone(&home)).unwrap();
+    let (graph, ()) = Graph::capture(&fixture.context(), |capture| {
+        capture.slice_mut(target.as_mut_slice())?.fill(1)?;
+        capture.keep_buffer(target)
+    })
+    .unwrap();
+    let mut exec = graph.instantiate(InstantiateOptions::default()).unwrap();
+    other.wait_for(&home).unwrap();
+    let _ = busy(&fixture, &pool, &other);
+    // SAFETY: the target is kept, and what it was used for comes before.
+    unsafe { exec.launch(&other) }.unwrap();
+    drop(graph);
+    for symbol in [Symbol::cuStreamWaitEvent, Symbol::cuEventSynchronize] {
+        fixture.sim().fail_every(symbol, CUresult::CUDA_ERROR_UNKNOWN);
+    }
+    drop(exec);
+    fixture.sim().clear_faults();
+    fixture.context().synchronize().unwrap();
+    assert_eq!(fixture.sim().live().allocations, 1);
+    fixture.assert_no_findings();
+}
+
+#[test]
+fn memory_that_was_given_up_or_is_another_drivers_does_not_come_into_a_graph() {
+    let (fixture, another) = (Fixture::unchecked(), Fixture::simulated());
+    let (pool, stream, other) = (fixture.pool(), fixture.stream(), fixture.stream());
+    let mut buffer = pool.alloc_zeroed::<u8, _>(10, &stream).unwrap();
+    core::mem::forget(buffer.on(&other).unwrap());
+    let (theirs, their_stream) = (another.pool(), another.shared_stream());
+    let foreign: Buffer<u8> = theirs.alloc_zeroed(10, their_stream).unwrap();
+    let (graph, ()) = Graph::capture(&fixture.context(), |capture| {
+        assert_eq!(capture.slice_mut(buffer.as_mut_slice()).map(drop), Err(Error::LoanForgotten));
+        assert_eq!(capture.slice(foreign.as_slice()).map(drop), Err(Error::DriverMismatch));
+        assert_eq!(capture.alloc::<u8>(&theirs, 10).map(drop), Err(Error::DriverMismatch));
+        assert_eq!(capture.keep_buffer(foreign), Err(Error::DriverMismatch));
+        Ok(())
+    })
+    .unwrap();
+    let mut exec = graph.instantiate(InstantiateOptions::default()).unwrap();
+    // SAFETY: it is refused.
+    assert_eq!(unsafe { exec.launch(&another.stream()) }, Err(Error::DriverMismatch));
+}
+
+#[test]
+fn a_pool_that_can_be_shared_between_processes_does_not_allocate_in_a_graph() {
+    use cupool::cuda_sys::{
+        CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPoolProps_v1,
+    };
+    let fixture = Fixture::alone();
+    let context = fixture.context();
+    let properties = CUmemPoolProps_v1 {
+        allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        handleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        location: CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: 0 },
+        win32SecurityAttributes: core::ptr::null_mut(),
+        maxSize: 64 << 20,
+        usage: 0,
+        reserved: [0; 54],
+    };
+    let mut raw = core::ptr::null_mut();
+    // SAFETY: the properties are as the driver has them, and the call writes one handle.
+    let code = unsafe { (fixture.driver().functions().cuMemPoolCreate)(&raw mut raw, &raw const properties) };
+    assert_eq!(code, CUresult::CUDA_SUCCESS);
+    // SAFETY: the pool was just made.
+    let pool = unsafe { MemPool::from_raw(fixture.device(), raw) };
+    let refused = Graph::capture(&context, |capture| capture.alloc::<u8>(&pool, 100).map(drop));
+    assert_eq!(refused.map(drop).unwrap_err().code(), Some(CUresult::CUDA_ERROR_NOT_SUPPORTED));
+    // Who does not look at the answer gets no graph that could be launched.
+    let ignored = Graph::capture(&context, |capture| {
+        let _ = capture.alloc::<u8>(&pool, 100);
+        Ok(())
+    });
+    assert!(ignored.and_then(|(graph, ())| graph.instantiate(InstantiateOptions::default())).is_err());
+}
+
+#[test]
+fn of_a_graph_with_memory_of_its_own_there_is_one_instance_at_a_time() {
+    let fixture = Fixture::alone();
+    let (pool, stream) = (fixture.pool(), fixture.stream());
+    let mut target = pool.alloc_zeroed::<u32, _>(10, &stream).unwrap();
+    let graph = filling(&fixture, &pool, &mut target, 1);
+    let first = graph.instantiate(InstantiateOptions::default()).unwrap();
+    assert!(graph.instantiate(InstantiateOptions::default()).is_err());
+    drop(first);
+    // SAFETY: the target is at home on this stream, and outlives the launch.
+    unsafe { graph.instantiate(InstantiateOptions::default()).unwrap().launch(&stream) }.unwrap();
+    drop(graph);
+    // Gone while it runs, and all the same whole.
+    assert_eq!(target.to_vec().unwrap(), [1; 10]);
 }
