@@ -34,6 +34,7 @@ mod fences;
 mod fills;
 mod g_capture;
 mod graphs;
+mod graphs_kept;
 mod h_sizes;
 mod handles;
 mod host;
