@@ -188,6 +188,9 @@ impl MemPool {
     /// Allocates `len` elements in `stream`'s order, with whatever bytes were there before. One driver call; none if
     /// there is nothing to allocate.
     ///
+    /// Where other libraries capture graphs in the global mode, see [`BesideCaptures`](crate::BesideCaptures); while this
+    /// crate captures one, two more calls see to it that the capture stays whole.
+    ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) says what was asked for and what there is, after one attempt
     /// at a rescue (see [`set_rescue`](Self::set_rescue)). [`Error::SizeOverflow`](crate::Error::SizeOverflow) and

@@ -3,10 +3,6 @@
 use core::panic::AssertUnwindSafe;
 use std::{
     panic::{catch_unwind, resume_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
     thread,
 };
 
@@ -16,7 +12,7 @@ use cupool::{
     cuda_sys::{CUgraphMem_attribute, CUresult},
 };
 
-use crate::{fixture::Fixture, gate::Gate};
+use crate::fixture::Fixture;
 
 /// What the device's graphs hold: used, and in all.
 fn graph_memory(fixture: &Fixture) -> (u64, u64) {
@@ -77,7 +73,7 @@ fn g4_what_a_capture_leaves_unfreed_the_graph_frees_at_its_end() {
         let mut dropped = capture.alloc::<u32>(&pool, 100)?;
         dropped.as_mut_slice().fill(1)?;
         drop(dropped);
-        core::mem::forget(capture.alloc::<u32>(&pool, 100)?);
+        let _unused = capture.alloc::<u32>(&pool, 100)?;
         Ok(())
     })
     .unwrap();
@@ -122,128 +118,6 @@ fn g4_memory_that_is_given_out_is_there_after_a_launch_and_freed_by_the_next() {
     // SAFETY: as above.
     let output = unsafe { Buffer::<u32, _>::from_raw_parts(address, len, &stream) };
     assert_eq!(output.to_vec().unwrap(), [5; 100]);
-}
-
-#[test]
-fn g5_a_buffer_that_a_graph_keeps_is_freed_behind_the_last_launch_without_a_wait() {
-    let fixture = Fixture::alone();
-    let (pool, home, other) = (fixture.pool(), fixture.shared_stream(), fixture.stream());
-    let mut source: Buffer<u32> = pool.alloc(1000, Arc::clone(&home)).unwrap();
-    source.fill(3).unwrap();
-    let shared = Arc::new(pool.alloc_zeroed::<u32, _>(1000, Arc::clone(&home)).unwrap());
-    let mut target = pool.alloc_zeroed::<u32, _>(1000, &other).unwrap();
-    let (graph, ()) = Graph::capture(&fixture.context(), |capture| {
-        capture.slice_mut(target.as_mut_slice())?.copy_from(capture.slice(source.as_slice())?)?;
-        capture.keep_buffer(source)?;
-        capture.keep_buffer(Arc::clone(&shared))
-    })
-    .unwrap();
-    let mut exec = graph.instantiate(InstantiateOptions::default()).unwrap();
-    drop(graph);
-    other.wait_for(&home).unwrap();
-    let gate = busy(&fixture, &pool, &other);
-    // SAFETY: the source is kept, and what it was filled with comes before; the target is at home here.
-    unsafe { exec.launch(&other) }.unwrap();
-    assert!(!exec.query().unwrap());
-    assert_eq!(Arc::strong_count(&shared), 2);
-    // Nothing waits here, or it would wait for ever. The source is freed, and its memory used again at once.
-    drop(exec);
-    assert_eq!(Arc::strong_count(&shared), 1);
-    let mut next = pool.alloc::<u32, _>(1000, &*home).unwrap();
-    next.fill(9).unwrap();
-    drop(gate);
-    assert_eq!(target.to_vec().unwrap(), [3; 1000]);
-    assert_eq!(next.to_vec().unwrap(), [9; 1000]);
-}
-
-/// Work in front, which nobody has waited for: held up until the gate is dropped or, since the simulated driver does a
-/// piece of work whenever it is asked after some, more pieces than it is asked for.
-#[must_use]
-fn busy(fixture: &Fixture, pool: &MemPool, stream: &Stream) -> Option<Gate> {
-    if fixture.simulator().is_none() {
-        return Some(Gate::on(fixture, stream));
-    }
-    let mut buffer = pool.alloc::<u8, _>(10, stream).unwrap();
-    for value in 0..20 {
-        buffer.fill(value).unwrap();
-    }
-    None
-}
-
-/// Counts how often it is dropped.
-struct Counted(Arc<AtomicUsize>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-#[test]
-fn g5_whatever_else_a_graph_keeps_stays_until_its_launches_are_done() {
-    let fixture = Fixture::alone();
-    let (context, stream, dropped) = (fixture.context(), fixture.stream(), Arc::new(AtomicUsize::new(0)));
-    let pool = fixture.pool();
-    let make = || {
-        Graph::capture(&context, |capture| {
-            capture.keep(Counted(Arc::clone(&dropped)));
-            Ok(())
-        })
-        .unwrap()
-        .0
-    };
-    let dropped = || dropped.load(Ordering::Relaxed);
-    // Never launched: with the last of them.
-    let graph = make();
-    let (one, other) = (graph.instantiate(Default::default()).unwrap(), graph.instantiate(Default::default()).unwrap());
-    drop(graph);
-    drop(one);
-    assert_eq!(dropped(), 0);
-    drop(other);
-    assert_eq!(dropped(), 1);
-    // Launched and done: likewise.
-    let mut exec = make().instantiate(Default::default()).unwrap();
-    // SAFETY: the graph does nothing.
-    unsafe { exec.launch(&stream) }.unwrap();
-    exec.synchronize().unwrap();
-    drop(exec);
-    assert_eq!(dropped(), 2);
-    // Launched and not done: with the next capture after it is.
-    let gate = busy(&fixture, &pool, &stream);
-    let mut exec = make().instantiate(Default::default()).unwrap();
-    // SAFETY: as above.
-    unsafe { exec.launch(&stream) }.unwrap();
-    drop(exec);
-    assert_eq!(dropped(), 2);
-    drop(gate);
-    stream.synchronize().unwrap();
-    let mut exec = make().instantiate(Default::default()).unwrap();
-    assert_eq!(dropped(), 3);
-    // Or when it is asked for.
-    let gate = busy(&fixture, &pool, &stream);
-    // SAFETY: as above.
-    unsafe { exec.launch(&stream) }.unwrap();
-    drop(exec);
-    drop(gate);
-    assert_eq!((context.trim_graph_owners().unwrap(), dropped()), (1, 4));
-    assert_eq!((context.trim_graph_owners().unwrap(), dropped()), (0, 4));
-}
-
-#[test]
-fn g5_owners_that_are_still_needed_go_with_the_context_at_last() {
-    let fixture = Fixture::alone();
-    let dropped = Arc::new(AtomicUsize::new(0));
-    let stream = fixture.stream();
-    let (graph, ()) = Graph::capture(stream.context(), |capture| {
-        capture.keep(Counted(Arc::clone(&dropped)));
-        Ok(())
-    })
-    .unwrap();
-    let mut exec = graph.instantiate(Default::default()).unwrap();
-    // SAFETY: the graph does nothing.
-    unsafe { exec.launch(&stream) }.unwrap();
-    drop((graph, exec, stream));
-    assert_eq!(dropped.load(Ordering::Relaxed), 1);
 }
 
 #[test]
@@ -558,4 +432,73 @@ fn g2_allocations_beside_a_foreign_global_capture_leave_it_whole_if_they_are_tol
             assert!(graph.is_null());
         }
     }
+}
+
+#[test]
+fn memory_that_was_given_up_or_is_another_drivers_does_not_come_into_a_graph() {
+    let (fixture, another) = (Fixture::unchecked(), Fixture::simulated());
+    let (pool, stream, other) = (fixture.pool(), fixture.stream(), fixture.stream());
+    let mut buffer = pool.alloc_zeroed::<u8, _>(10, &stream).unwrap();
+    core::mem::forget(buffer.on(&other).unwrap());
+    let (theirs, their_stream) = (another.pool(), another.shared_stream());
+    let foreign: Buffer<u8> = theirs.alloc_zeroed(10, their_stream).unwrap();
+    let (graph, ()) = Graph::capture(&fixture.context(), |capture| {
+        assert_eq!(capture.slice_mut(buffer.as_mut_slice()).map(drop), Err(Error::LoanForgotten));
+        assert_eq!(capture.slice(foreign.as_slice()).map(drop), Err(Error::DriverMismatch));
+        assert_eq!(capture.alloc::<u8>(&theirs, 10).map(drop), Err(Error::DriverMismatch));
+        assert_eq!(capture.keep_buffer(foreign), Err(Error::DriverMismatch));
+        Ok(())
+    })
+    .unwrap();
+    let mut exec = graph.instantiate(InstantiateOptions::default()).unwrap();
+    // SAFETY: it is refused.
+    assert_eq!(unsafe { exec.launch(&another.stream()) }, Err(Error::DriverMismatch));
+}
+
+#[test]
+fn a_pool_that_can_be_shared_between_processes_does_not_allocate_in_a_graph() {
+    use cupool::cuda_sys::{
+        CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation, CUmemLocationType, CUmemPoolProps_v1,
+    };
+    let fixture = Fixture::alone();
+    let context = fixture.context();
+    let properties = CUmemPoolProps_v1 {
+        allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        handleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+        location: CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: 0 },
+        win32SecurityAttributes: core::ptr::null_mut(),
+        maxSize: 64 << 20,
+        usage: 0,
+        reserved: [0; 54],
+    };
+    let mut raw = core::ptr::null_mut();
+    // SAFETY: the properties are as the driver has them, and the call writes one handle.
+    let code = unsafe { (fixture.driver().functions().cuMemPoolCreate)(&raw mut raw, &raw const properties) };
+    assert_eq!(code, CUresult::CUDA_SUCCESS);
+    // SAFETY: the pool was just made.
+    let pool = unsafe { MemPool::from_raw(fixture.device(), raw) };
+    let refused = Graph::capture(&context, |capture| capture.alloc::<u8>(&pool, 100).map(drop));
+    assert_eq!(refused.map(drop).unwrap_err().code(), Some(CUresult::CUDA_ERROR_NOT_SUPPORTED));
+    // Who does not look at the answer gets no graph that could be launched.
+    let ignored = Graph::capture(&context, |capture| {
+        let _ = capture.alloc::<u8>(&pool, 100);
+        Ok(())
+    });
+    assert!(ignored.and_then(|(graph, ())| graph.instantiate(InstantiateOptions::default())).is_err());
+}
+
+#[test]
+fn of_a_graph_with_memory_of_its_own_there_is_one_instance_at_a_time() {
+    let fixture = Fixture::alone();
+    let (pool, stream) = (fixture.pool(), fixture.stream());
+    let mut target = pool.alloc_zeroed::<u32, _>(10, &stream).unwrap();
+    let graph = filling(&fixture, &pool, &mut target, 1);
+    let first = graph.instantiate(InstantiateOptions::default()).unwrap();
+    assert!(graph.instantiate(InstantiateOptions::default()).is_err());
+    drop(first);
+    // SAFETY: the target is at home on this stream, and outlives the launch.
+    unsafe { graph.instantiate(InstantiateOptions::default()).unwrap().launch(&stream) }.unwrap();
+    drop(graph);
+    // Gone while it runs, and all the same whole.
+    assert_eq!(target.to_vec().unwrap(), [1; 10]);
 }

@@ -259,7 +259,7 @@ fn a_kernel_in_a_graph_takes_views_of_the_capture_and_nothing_of_other_homes() {
     let mut elsewhere = pool.alloc_zeroed::<u32, _>(1000, &stream).unwrap();
     let config = LaunchConfig::for_elements(1000, 256);
     // Code is loaded when it is first launched, which a capture might not allow.
-    // SAFETY, here and below: the arguments are as the kernel has them, and it stays within their bounds.
+    // SAFETY: the arguments are as the kernel has them, and it stays within their bounds.
     unsafe { add.launch(&stream, config, &(&mut elsewhere, &source, 1000_u32, 0_u32)) }.unwrap();
     let (graph, ()) = Graph::capture(&fixture.context(), |capture| {
         let mut own = capture.alloc::<u32>(&pool, 1000)?;

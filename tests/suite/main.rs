@@ -43,6 +43,7 @@ mod fills;
 mod foreign;
 mod g_capture;
 mod graphs;
+mod graphs_kept;
 mod h_sizes;
 mod handles;
 mod host;

@@ -50,7 +50,10 @@ pub(super) fn graphs(table: &mut Table<'_>) {
     let keeping = |keep: Option<Buffer<u8>>| {
         let keeps = |capture: &cupool::Capture<'_>| match keep {
             Some(buffer) => capture.keep_buffer(buffer),
-            None => Ok(capture.keep(1)),
+            None => {
+                capture.keep(1);
+                Ok(())
+            }
         };
         let (graph, ()) = Graph::capture(&context, keeps).unwrap();
         // More work than it takes to ask for it.

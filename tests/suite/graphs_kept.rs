@@ -1,0 +1,159 @@
+//! What graphs keep: there until the last launch is done, and gone then, without a wait.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use cupool::{Buffer, Graph, InstantiateOptions, MemPool, Stream, cuda_sys::CUresult};
+use cupool_sim::Symbol;
+
+use crate::{fixture::Fixture, gate::Gate};
+
+#[test]
+fn g5_a_buffer_that_a_graph_keeps_is_freed_behind_the_last_launch_without_a_wait() {
+    let fixture = Fixture::alone();
+    let (pool, home, other) = (fixture.pool(), fixture.shared_stream(), fixture.stream());
+    let mut source: Buffer<u32> = pool.alloc(1000, Arc::clone(&home)).unwrap();
+    source.fill(3).unwrap();
+    let shared = Arc::new(pool.alloc_zeroed::<u32, _>(1000, Arc::clone(&home)).unwrap());
+    let mut target = pool.alloc_zeroed::<u32, _>(1000, &other).unwrap();
+    let (graph, ()) = Graph::capture(&fixture.context(), |capture| {
+        capture.slice_mut(target.as_mut_slice())?.copy_from(capture.slice(source.as_slice())?)?;
+        capture.keep_buffer(source)?;
+        capture.keep_buffer(Arc::clone(&shared))
+    })
+    .unwrap();
+    let mut exec = graph.instantiate(InstantiateOptions::default()).unwrap();
+    drop(graph);
+    other.wait_for(&home).unwrap();
+    let gate = busy(&fixture, &pool, &other);
+    // SAFETY: the source is kept, and what it was filled with comes before; the target is at home here.
+    unsafe { exec.launch(&other) }.unwrap();
+    assert!(!exec.query().unwrap());
+    assert_eq!(Arc::strong_count(&shared), 2);
+    // Nothing waits here, or it would wait for ever. The source is freed, and its memory used again at once.
+    drop(exec);
+    assert_eq!(Arc::strong_count(&shared), 1);
+    let mut next = pool.alloc::<u32, _>(1000, &*home).unwrap();
+    next.fill(9).unwrap();
+    drop(gate);
+    assert_eq!(target.to_vec().unwrap(), [3; 1000]);
+    assert_eq!(next.to_vec().unwrap(), [9; 1000]);
+}
+
+/// Work in front, which nobody has waited for: held up until the gate is dropped or, since the simulated driver does a
+/// piece of work whenever it is asked after some, more pieces than it is asked for.
+#[must_use]
+fn busy(fixture: &Fixture, pool: &MemPool, stream: &Stream) -> Option<Gate> {
+    if fixture.simulator().is_none() {
+        return Some(Gate::on(fixture, stream));
+    }
+    let mut buffer = pool.alloc::<u8, _>(10, stream).unwrap();
+    for value in 0..20 {
+        buffer.fill(value).unwrap();
+    }
+    None
+}
+
+/// Counts how often it is dropped.
+struct Counted(Arc<AtomicUsize>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn g5_whatever_else_a_graph_keeps_stays_until_its_launches_are_done() {
+    let fixture = Fixture::alone();
+    let (context, stream, dropped) = (fixture.context(), fixture.stream(), Arc::new(AtomicUsize::new(0)));
+    let pool = fixture.pool();
+    let make = || {
+        Graph::capture(&context, |capture| {
+            capture.keep(Counted(Arc::clone(&dropped)));
+            Ok(())
+        })
+        .unwrap()
+        .0
+    };
+    let dropped = || dropped.load(Ordering::Relaxed);
+    // Never launched: with the last of them.
+    let graph = make();
+    let (one, other) = (graph.instantiate(Default::default()).unwrap(), graph.instantiate(Default::default()).unwrap());
+    drop(graph);
+    drop(one);
+    assert_eq!(dropped(), 0);
+    drop(other);
+    assert_eq!(dropped(), 1);
+    // Launched and done: likewise.
+    let mut exec = make().instantiate(Default::default()).unwrap();
+    // SAFETY: the graph does nothing.
+    unsafe { exec.launch(&stream) }.unwrap();
+    exec.synchronize().unwrap();
+    drop(exec);
+    assert_eq!(dropped(), 2);
+    // Launched and not done: with the next capture after it is.
+    let gate = busy(&fixture, &pool, &stream);
+    let mut exec = make().instantiate(Default::default()).unwrap();
+    // SAFETY: as above.
+    unsafe { exec.launch(&stream) }.unwrap();
+    drop(exec);
+    assert_eq!(dropped(), 2);
+    drop(gate);
+    stream.synchronize().unwrap();
+    let mut exec = make().instantiate(Default::default()).unwrap();
+    assert_eq!(dropped(), 3);
+    // Or when it is asked for.
+    let gate = busy(&fixture, &pool, &stream);
+    // SAFETY: as above.
+    unsafe { exec.launch(&stream) }.unwrap();
+    drop(exec);
+    drop(gate);
+    assert_eq!((context.trim_graph_owners().unwrap(), dropped()), (1, 4));
+    assert_eq!((context.trim_graph_owners().unwrap(), dropped()), (0, 4));
+}
+
+#[test]
+fn g5_owners_that_are_still_needed_go_with_the_context_at_last() {
+    let fixture = Fixture::alone();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let stream = fixture.stream();
+    let (graph, ()) = Graph::capture(stream.context(), |capture| {
+        capture.keep(Counted(Arc::clone(&dropped)));
+        Ok(())
+    })
+    .unwrap();
+    let mut exec = graph.instantiate(Default::default()).unwrap();
+    // SAFETY: the graph does nothing.
+    unsafe { exec.launch(&stream) }.unwrap();
+    drop((graph, exec, stream));
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn g5_a_kept_buffer_that_nothing_can_order_behind_the_launches_is_leaked() {
+    let fixture = Fixture::unchecked();
+    let (pool, home, other) = (fixture.pool(), fixture.shared_stream(), fixture.stream());
+    let mut target: Buffer<u32> = pool.alloc_zeroed(1000, Arc::clone(&home)).unwrap();
+    let (graph, ()) = Graph::capture(&fixture.context(), |capture| {
+        capture.slice_mut(target.as_mut_slice())?.fill(1)?;
+        capture.keep_buffer(target)
+    })
+    .unwrap();
+    let mut exec = graph.instantiate(InstantiateOptions::default()).unwrap();
+    other.wait_for(&home).unwrap();
+    let _ = busy(&fixture, &pool, &other);
+    // SAFETY: the target is kept, and what it was used for comes before.
+    unsafe { exec.launch(&other) }.unwrap();
+    drop(graph);
+    for symbol in [Symbol::cuStreamWaitEvent, Symbol::cuEventSynchronize] {
+        fixture.sim().fail_every(symbol, CUresult::CUDA_ERROR_UNKNOWN);
+    }
+    drop(exec);
+    fixture.sim().clear_faults();
+    fixture.context().synchronize().unwrap();
+    assert_eq!(fixture.sim().live().allocations, 1);
+    fixture.assert_no_findings();
+}
