@@ -188,7 +188,7 @@ impl MemPool {
     /// Allocates `len` elements in `stream`'s order, with whatever bytes were there before. One driver call; none if
     /// there is nothing to allocate.
     ///
-    /// Where other libraries capture graphs in the global mode, see [`BesideCaptures`](crate::BesideCaptures); while this
+    /// Where other libraries capture graphs in the global mode, see [`RelaxedCaptureMode`](crate::RelaxedCaptureMode); while this
     /// crate captures one, two more calls see to it that the capture stays whole.
     ///
     /// # Errors
