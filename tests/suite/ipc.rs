@@ -298,6 +298,25 @@ fn the_last_import_is_released_after_what_the_others_were_used_for() {
 }
 
 #[test]
+fn without_its_fences_the_release_of_the_last_import_would_be_found() {
+    let fixture = Fixture::unchecked();
+    let (pool, stream, other) = (exportable(&fixture), fixture.stream(), fixture.stream());
+    let imported = import_own(&fixture, &pool);
+    let (buffer, pointer) = exported(&pool, &stream, 4);
+    let mut copy = pool.alloc::<u32, _>(LEN, &other).unwrap();
+    let (late, soon) = (import(&imported, &pointer, &other), import(&imported, &pointer, &stream));
+    copy.copy_from(late.as_slice()).unwrap();
+    fixture.sim().ignore_every(Symbol::cuStreamWaitEvent);
+    drop(late);
+    drop(soon);
+    fixture.sim().clear_faults();
+    stream.synchronize().unwrap();
+    other.synchronize().unwrap();
+    assert!(fixture.sim().findings().iter().any(|finding| finding.misuse == Misuse::UnorderedFree));
+    drop(buffer);
+}
+
+#[test]
 fn a_buffer_is_not_imported_anew_before_the_device_has_released_it() {
     let fixture = Fixture::simulated();
     let (pool, stream, other) = (exportable(&fixture), fixture.stream(), fixture.stream());
