@@ -1,6 +1,7 @@
 //! Memory and events that several simulated drivers have: here two in one process, which share as two processes do.
 #![cfg(target_os = "linux")]
 #![allow(clippy::undocumented_unsafe_blocks, reason = "the simulator checks its arguments; that is what is tested")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "this is test code")]
 
 mod rig;
 

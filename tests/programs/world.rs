@@ -116,7 +116,11 @@ impl<'g> World<'g> {
         let shared = (0..2).map(|_| Arc::new(Stream::new(&ground.context).unwrap())).collect();
         let device = ground.context.device();
         let pools = [(0, u64::MAX), (64 << 20, 0), (4 << 20, u64::MAX)]
-            .map(|(max_size, release_threshold)| MemPoolProperties { release_threshold, max_size })
+            .map(|(max_size, release_threshold)| MemPoolProperties {
+                release_threshold,
+                max_size,
+                ..Default::default()
+            })
             .map(|properties| MemPool::with_properties(&device, &properties).unwrap());
         let events = (0..2).map(|_| Event::new(&ground.context).unwrap()).collect();
         Self {
