@@ -123,8 +123,8 @@ pub enum Error {
     /// Its memory is leaked rather than freed.
     #[error("foreign work on this stream's memory could neither be ordered nor waited for; its memory is given up")]
     OrderLost,
-    /// The pool was not made to be exported in this way: its [`export`](crate::MemPoolProperties::export) lacks the kind
-    /// of handle. (Default, imported and borrowed pools may be without any.)
+    /// The pool was not made to be exported in this way: its [`export`](crate::MemPoolProperties::export) lacks the
+    /// kind of handle. (Default, imported and borrowed pools may be without any.)
     #[error("the pool was not made to be shared with other processes in this way")]
     NotShareable,
     /// Bytes that are to name something exported do not: says what is wrong with them.

@@ -189,8 +189,8 @@ impl ImportedPool {
     }
 
     /// Imports a buffer, at home on `stream`. Imports of one buffer share one mapping, which ends with the last of
-    /// them, after the work of all. If an earlier mapping of it has been released and the device has yet to get there, the host waits
-    /// until it has.
+    /// them, after the work of all. If an earlier mapping of it has been released and the device has yet to get there,
+    /// the host waits until it has.
     ///
     /// Importing is no access: nothing is enqueued on `stream`.
     ///
@@ -207,9 +207,10 @@ impl ImportedPool {
     /// - *Allocated before.* Work on `stream` that uses the memory comes after the exporter's allocation: the
     ///   exporter has waited for its home stream since, or an [`InterprocessEvent`](super::InterprocessEvent) recorded
     ///   there is waited for here.
-    /// - *Freed after.* The exporter frees the buffer (drops it, that is) only where its home stream comes after the release of every
-    ///   import: after an interprocess event that is recorded on the import's home stream once the import has been
-    ///   dropped, or after a message that is sent once that stream has been synchronised. It also must not end before.
+    /// - *Freed after.* The exporter frees the buffer (drops it, that is) only where its home stream comes after the
+    ///   release of every import: after an interprocess event that is recorded on the import's home stream once the
+    ///   import has been dropped, or after a message that is sent once that stream has been synchronised. It also must
+    ///   not end before.
     /// - *Written by nobody meanwhile, or in order.* Views of the import read it without asking. Whatever writes the
     ///   memory, in whichever process and through whichever import, is ordered with those reads in the same ways.
     /// - *Through one pool.* No other [`ImportedPool`] in this process has the buffer meanwhile: a driver may end the

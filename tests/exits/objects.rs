@@ -7,7 +7,9 @@ use std::{
 };
 
 use cupool::{
-    Buffer, Context, Driver, Event, MemPool, MemPoolProperties, PinnedBuffer, Registered, Stream, TimedEvent,
+    Buffer, Context, Driver, Event, HandleTypes, MemPool, MemPoolProperties, PinnedBuffer, Registered, Stream,
+    TimedEvent,
+    ipc::{ImportedBuffer, ImportedPool, InterprocessEvent},
 };
 use cupool_sim::Simulator;
 
@@ -26,6 +28,8 @@ pub(crate) const KINDS: &[&str] = &[
     "shared loan",
     "pinned buffer with a copy under way",
     "registered memory",
+    "imported buffer",
+    "interprocess event",
     "everything",
     #[cfg(feature = "launch")]
     "module",
@@ -111,6 +115,13 @@ pub(crate) fn make(kind: &str) -> Object {
             Box::new(host)
         }
         "registered memory" => Box::new(Registered::from_vec(&context, vec![1_u8; 10_000]).unwrap()),
+        "imported buffer" => Box::new(imported(&context, Arc::new(stream))),
+        "interprocess event" => {
+            let event = InterprocessEvent::new(&context).unwrap();
+            event.record(&stream).unwrap();
+            event.export().unwrap();
+            Box::new(event)
+        }
         "everything" => Box::new(everything(context, pool, stream, other)),
         #[cfg(feature = "launch")]
         "module" => Box::new(module(&context)),
@@ -118,6 +129,17 @@ pub(crate) fn make(kind: &str) -> Object {
         "function" => Box::new(module(&context).function("nothing").unwrap()),
         other => panic!("no kind is called {other}"),
     }
+}
+
+/// An import of our own, which is released before the buffer that it is of.
+fn imported(context: &Context, stream: Arc<Stream>) -> impl Any + Send {
+    let properties = MemPoolProperties { max_size: 64 << 20, export: HandleTypes::POSIX_FD, ..Default::default() };
+    let pool = MemPool::with_properties(&context.device(), &properties).unwrap();
+    let imported = ImportedPool::from_fd(context, pool.export_fd().unwrap()).unwrap();
+    let buffer: Buffer<u8> = pool.alloc_zeroed(1000, Arc::clone(&stream)).unwrap();
+    // SAFETY: both are at home on one stream, and dropped in this order.
+    let view: ImportedBuffer<u8> = unsafe { imported.import(&buffer.export().unwrap(), stream) }.unwrap();
+    (view, imported, buffer, pool)
 }
 
 fn everything(context: Context, pool: MemPool, stream: Stream, other: Stream) -> impl Any + Send {

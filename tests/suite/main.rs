@@ -37,6 +37,7 @@ mod handles;
 mod host;
 mod i_drop_order;
 mod ipc;
+mod ipc_imports;
 mod j_events;
 #[cfg(feature = "launch")]
 mod launch;
