@@ -16,8 +16,8 @@ use std::{
 };
 
 use cupool::{
-    Buffer, Context, Driver, Error, Event, ForeignBuffer, MemPool, MemPoolProperties, Stream, TimedEvent,
-    release_failures,
+    Buffer, Context, Driver, Error, Event, ForeignBuffer, MemHandleTypes, MemPool, MemPoolProperties, Stream,
+    TimedEvent, ipc::ImportedPool, release_failures,
 };
 use cupool_sim::Simulator;
 
@@ -205,6 +205,47 @@ fn a11_guards_and_limits_end_silently_in_the_child() {
     drop(guards);
     drop(pool.alloc::<u8, _>(1000, &*stream).unwrap());
     assert_eq!(MemPool::default_of(&device).unwrap().release_threshold(), Ok(0));
+    assert_eq!(release_failures(), failures);
+}
+
+#[test]
+fn a11_what_is_imported_is_left_to_the_parent() {
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, simulator) = driver();
+    let Objects { context, stream, .. } = objects(driver);
+    let properties = MemPoolProperties::new().max_size(64 << 20).handle_types(MemHandleTypes::POSIX_FD);
+    let pool = MemPool::with_properties(&context.device(), &properties).unwrap();
+    let imported = ImportedPool::from_fd(&context, pool.export_fd().unwrap()).unwrap();
+    let buffer = pool.alloc_zeroed::<u32, _>(100, Arc::clone(&stream)).unwrap();
+    let pointer = buffer.export().unwrap();
+    // SAFETY: both are at home on one stream, and the import is released first.
+    let import = || unsafe { imported.import::<u32, _>(&pointer, Arc::clone(&stream)) };
+    let (view, again) = (import().unwrap(), import().unwrap());
+    let failures = release_failures();
+    let calls = || simulator.as_ref().map_or(0, Simulator::call_count);
+    let before = calls();
+    let forked = Error::ForkedAfterInit;
+    // Both processes drop what they have.
+    // SAFETY: as in `in_child`.
+    let pid = unsafe { libc::fork() };
+    assert_ne!(pid, -1);
+    if pid == 0 {
+        let answers = [
+            import().err(),
+            imported.imports().err(),
+            pool.export_fd().err(),
+            buffer.export().err(),
+            again.free().err(),
+        ];
+        drop((view, buffer));
+        let silent = calls() == before && release_failures() == failures;
+        let said = answers.iter().all(|answer| answer.as_ref() == Some(&forked));
+        // SAFETY: ends the child, and runs nothing of the parent's on the way.
+        unsafe { libc::_exit(i32::from(!said || !silent)) }
+    }
+    expect_success(pid);
+    assert_eq!(view.to_vec().unwrap(), [0; 100]);
+    drop((view, again, buffer));
     assert_eq!(release_failures(), failures);
 }
 

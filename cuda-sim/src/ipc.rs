@@ -21,6 +21,9 @@ use crate::{
     state::{Answer, State},
 };
 
+/// In place of a pool's serial number: the file is an event's.
+const EVENT: u64 = u64::MAX;
+
 impl State {
     /// Tells this simulator from all others, of all processes.
     fn identity(&self) -> u64 {
@@ -28,8 +31,9 @@ impl State {
     }
 
     /// What an event that other processes can have is known by.
-    pub(crate) fn new_signal(&self) -> Option<Arc<Signal>> {
-        Signal::new([self.identity(), 0, 0, 0, 0, 0, 0]).map(Arc::new)
+    pub(crate) fn new_signal(&mut self) -> Option<Arc<Signal>> {
+        let serial = self.serial();
+        Signal::new([self.identity(), EVENT, serial, 0, 0, 0, 0]).map(Arc::new)
     }
 
     /// Puts the bytes of a pool that can be exported where other processes can have them.
@@ -60,7 +64,8 @@ pub(crate) fn export_event(state: &mut State, handle: Out<CUipcEventHandle_v1>, 
     handle.required()?;
     state.unsafe_in_capture()?;
     let signal = state.export_signal(event)?;
-    let bytes = pack([state.identity(), u64::from(std::process::id()), u64::from(signal.number()), 0, 0, 0, 0]);
+    let bytes =
+        pack([state.identity(), u64::from(std::process::id()), u64::from(signal.number()), signal.serial(), 0, 0, 0]);
     handle.set(CUipcEventHandle_v1 { reserved: bytes.map(|byte| byte as core::ffi::c_char) })
 }
 
@@ -70,14 +75,14 @@ pub(crate) fn open_event(state: &mut State, event: Out<CUevent>, handle: CUipcEv
     let context = state.current_context()?;
     state.unsafe_in_capture()?;
     let invalid = CUresult::CUDA_ERROR_INVALID_VALUE;
-    let [identity, process, file, ..] = words(&handle.reserved.map(|byte| byte as u8)).ok_or(invalid)?;
+    let [identity, process, file, serial, ..] = words(&handle.reserved.map(|byte| byte as u8)).ok_or(invalid)?;
     if identity == state.identity() {
         return Err(CUresult::CUDA_ERROR_INVALID_CONTEXT);
     }
     let numbers = u32::try_from(process).ok().zip(u32::try_from(file).ok());
     let (signal, header) = numbers.and_then(|(process, file)| Signal::of_process(process, file)).ok_or(invalid)?;
     // The other process may have closed it, and opened something else.
-    if header.first() != Some(&identity) {
+    if !header.starts_with(&[identity, EVENT, serial]) {
         return Err(invalid);
     }
     let number = state.add_opened_event(context, Arc::new(signal));

@@ -20,9 +20,9 @@ use crate::{
 /// How long it takes to notice what another process has done, at most.
 const NAP: Duration = Duration::from_micros(100);
 
-/// The counters of one event.
+/// The counters of one event, and its serial number in its own simulator.
 #[derive(Debug)]
-pub(crate) struct Signal(SharedMemory);
+pub(crate) struct Signal(SharedMemory, u64);
 
 const GIVEN: u64 = 0;
 const PASSED: u64 = 1;
@@ -31,19 +31,25 @@ const COUNTERS: u64 = 2;
 impl Signal {
     /// For a new event.
     pub(crate) fn new(header: [u64; WORDS]) -> Option<Self> {
-        SharedMemory::new(header, 8 * COUNTERS).map(Self)
+        let [_, _, serial, ..] = header;
+        Some(Self(SharedMemory::new(header, 8 * COUNTERS)?, serial))
     }
 
     /// That of another process, with what its header says.
     pub(crate) fn of_process(process: u32, file: u32) -> Option<(Self, [u64; WORDS])> {
         let (memory, header) = SharedMemory::of_process(process, file)?;
         memory.at(0, 8 * COUNTERS)?;
-        Some((Self(memory), header))
+        let [_, _, serial, ..] = header;
+        Some((Self(memory, serial), header))
     }
 
     /// The number under which this process has it open.
     pub(crate) fn number(&self) -> u32 {
         self.0.number()
+    }
+
+    pub(crate) const fn serial(&self) -> u64 {
+        self.1
     }
 
     /// A number for a record.

@@ -14,8 +14,6 @@ const MAGIC: [u8; 8] = *b"cupoolXE";
 ///
 /// Whichever process records it, all that wait for it wait for what was marked last *when they begin to wait*. So it
 /// takes a message on some other channel to say that it has been recorded.
-///
-/// It cannot be recorded on a stream that is being captured.
 #[derive(Debug)]
 pub struct InterprocessEvent(Event);
 

@@ -18,16 +18,16 @@ use super::{
 };
 use crate::{DeviceSlice, DeviceSliceMut, Error, Result, Stream, StreamHandle, gate, order, raw, release};
 
-/// A buffer of another process, imported from an [`ImportedPool`](super::ImportedPool) and at home on one stream of this
-/// one.
+/// A buffer of another process, imported from an [`ImportedPool`](super::ImportedPool) and at home on one stream of
+/// this one.
 ///
 /// Reading is as with a [`Buffer`](crate::Buffer): through views at home on the stream, fenced where they meet another.
 /// Writing is `unsafe`. A reference says nothing about who else has the memory: the exporter has, other processes may,
-/// and this one may have imported it twice, on two streams. So an exclusive view is not to be had of right: whoever takes one
-/// says that it is exclusive. Reading needs no more than was promised when the buffer was imported.
+/// and this one may have imported it twice, on two streams. So an exclusive view is not to be had of right: whoever
+/// takes one says that it is exclusive. Reading needs no more than was promised when the buffer was imported.
 ///
-/// `Drop` releases the import: the memory stays the exporter's. What is enqueued on the home stream afterwards comes after
-/// the release, which is how the exporter can learn of it (see
+/// `Drop` releases the import: the memory stays the exporter's. What is enqueued on the home stream afterwards comes
+/// after the release, which is how the exporter can learn of it (see
 /// [`ImportedPool::import`](super::ImportedPool::import)). While the home stream is being captured nothing can be
 /// released; the import then stays for ever, and that is a [release failure](crate::release_failures).
 pub struct ImportedBuffer<T, S: StreamHandle = Arc<Stream>> {
@@ -127,8 +127,8 @@ impl<T: Pod, S: StreamHandle> ImportedBuffer<T, S> {
     ///
     /// # Safety
     /// What is done through the view is ordered with all other use of these elements: by the exporter, by other
-    /// processes, and by other imports in this one. Use of them here on another stream than the home stream is ordered by
-    /// fences only if it goes through this buffer's views.
+    /// processes, and by other imports in this one. Use of them here on another stream than the home stream is ordered
+    /// by fences only if it goes through this buffer's views.
     #[must_use]
     pub unsafe fn as_mut_slice(&mut self) -> DeviceSliceMut<'_, T> {
         // SAFETY: the memory is mapped for as long as the buffer is borrowed, and the caller says that it is used by
@@ -201,7 +201,9 @@ impl Import {
         let freed = if last.after_others { order::give_back(ends, home) } else { Ok(()) }.and_then(|()| {
             // SAFETY: the mapping is this pool's and nobody else uses it: the last buffer leaves, and all use through
             // others comes before what `home` gets now. The gate has been asked.
-            Ok(unsafe { raw::memory::mem_free_async(home.driver().functions(), address, home.as_raw()) }?)
+            let functions = home.driver().functions();
+            let free = || unsafe { raw::memory::mem_free_async(functions, address, home.as_raw()) };
+            Ok(raw::stream::relaxed(functions, free)?)
         });
         let known = freed.and_then(|()| order::give_back(home, ends));
         self.pool.registry.freed(&self.key, known.is_ok());

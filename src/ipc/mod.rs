@@ -49,8 +49,8 @@
 //!
 //! # What is not offered
 //!
-//! The older calls `cuIpcGetMemHandle` and `cuIpcOpenMemHandle` share memory of `cuMemAlloc` only: the driver refuses them
-//! for memory of a pool.
+//! The older calls `cuIpcGetMemHandle` and `cuIpcOpenMemHandle` share memory of `cuMemAlloc` only: the driver refuses
+//! them for memory of a pool.
 
 mod event;
 mod handle;

@@ -113,8 +113,8 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     /// [`ImportedPool::import`](crate::ipc::ImportedPool::import).
     ///
     /// # Errors
-    /// [`Error::NotShareable`] if the buffer's pool was not made to be exported, [`Error::LoanForgotten`]; else whatever
-    /// the driver answers.
+    /// [`Error::NotShareable`] if the buffer's pool was not made to be exported, [`Error::LoanForgotten`]; else
+    /// whatever the driver answers.
     #[doc(alias = "cuMemPoolExportPointer")]
     #[doc(alias = "cudaMemPoolExportPointer")]
     pub fn export(&self) -> Result<ExportedPointer> {

@@ -124,7 +124,8 @@ impl ImportedPool {
     /// must be of the same device. The descriptor stays the caller's and can be closed at once.
     ///
     /// # Errors
-    /// Whatever the driver answers: `CUDA_ERROR_INVALID_VALUE` or another if the descriptor is of anything else.
+    /// [`Error::PoolsUnsupported`]; [`Error::NotPrimary`] if `context` is not a primary one; else whatever the driver
+    /// answers: `CUDA_ERROR_INVALID_VALUE` or another if the descriptor is of anything else.
     #[doc(alias = "cuMemPoolImportFromShareableHandle")]
     #[doc(alias = "cudaMemPoolImportFromShareableHandle")]
     #[cfg(unix)]
@@ -140,7 +141,7 @@ impl ImportedPool {
     /// 12.3.
     ///
     /// # Errors
-    /// Whatever the driver answers: `CUDA_ERROR_NOT_PERMITTED` without access to the exporter's IMEX channel.
+    /// As for a descriptor: `CUDA_ERROR_NOT_PERMITTED` without access to the exporter's IMEX channel.
     #[doc(alias = "cuMemPoolImportFromShareableHandle")]
     pub fn from_fabric(context: &Context, handle: &FabricHandle) -> Result<Self> {
         let functions = context.driver().functions();
@@ -188,8 +189,8 @@ impl ImportedPool {
     }
 
     /// Imports a buffer, at home on `stream`. Imports of one buffer share one mapping, which ends with the last of
-    /// them, after the work of all. If an earlier mapping of it has been released and the device has yet to get there, the host waits
-    /// until it has.
+    /// them, after the work of all. If an earlier mapping of it has been released and the device has yet to get there,
+    /// the host waits until it has.
     ///
     /// Importing is no access: nothing is enqueued on `stream`.
     ///
@@ -206,11 +207,14 @@ impl ImportedPool {
     /// - *Allocated before.* Work on `stream` that uses the memory comes after the exporter's allocation: the
     ///   exporter has waited for its home stream since, or an [`InterprocessEvent`](super::InterprocessEvent) recorded
     ///   there is waited for here.
-    /// - *Freed after.* The exporter frees the buffer (drops it, that is) only where its home stream comes after the release of every
-    ///   import: after an interprocess event that is recorded on the import's home stream once the import has been
-    ///   dropped, or after a message that is sent once that stream has been synchronised. It also must not end before.
+    /// - *Freed after.* The exporter frees the buffer (drops it, that is) only where its home stream comes after the
+    ///   release of every import: after an interprocess event that is recorded on the import's home stream once the
+    ///   import has been dropped, or after a message that is sent once that stream has been synchronised. It also must
+    ///   not end before.
     /// - *Written by nobody meanwhile, or in order.* Views of the import read it without asking. Whatever writes the
     ///   memory, in whichever process and through whichever import, is ordered with those reads in the same ways.
+    /// - *Through one pool.* No other [`ImportedPool`] in this process has the buffer meanwhile: a driver may end the
+    ///   mapping of both with the first that is released, and one pool does not know of the other.
     ///
     /// Breaking them is a use of memory that is not there, or a race, on the device: undefined behaviour as for a
     /// pointer of the host.

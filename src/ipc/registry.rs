@@ -256,17 +256,24 @@ mod tests {
 
     #[test]
     fn what_one_buffer_loses_nobody_frees_or_imports() {
-        for first in [true, false] {
-            let registry = mapped();
-            registry.enter(&KEY).unwrap();
-            let lose_then_leave = |lose: bool| if lose { registry.lose(&KEY) } else { drop(registry.leave(&KEY)) };
-            lose_then_leave(first);
-            assert_eq!(registry.enter(&KEY).is_err(), first);
-            lose_then_leave(!first);
-            assert_eq!(registry.enter(&KEY), Err(Error::ImportLost));
-            assert!(registry.pending().is_empty());
-            assert_eq!(registry.len(), 1);
-        }
+        let registry = mapped();
+        registry.enter(&KEY).unwrap();
+        registry.lose(&KEY);
+        assert_eq!(registry.enter(&KEY), Err(Error::ImportLost));
+        assert_eq!((registry.leave_if_last(&KEY), registry.leave(&KEY)), (None, None));
+        assert_eq!(registry.enter(&KEY), Err(Error::ImportLost));
+        assert!(registry.pending().is_empty());
+        assert_eq!(registry.len(), 1);
+    }
+
+    #[test]
+    fn what_the_last_buffer_loses_is_not_freed_for_those_that_left() {
+        let registry = mapped();
+        registry.enter(&KEY).unwrap();
+        assert_eq!(registry.leave(&KEY), None);
+        registry.lose(&KEY);
+        assert_eq!(registry.enter(&KEY), Err(Error::ImportLost));
+        assert!(registry.pending().is_empty());
     }
 
     #[test]

@@ -7,8 +7,9 @@ use std::{
 };
 
 use cupool::{
-    Buffer, Context, Driver, Event, ForeignBuffer, LegacyStream, ManagedBuffer, MemPool, MemPoolProperties,
-    PinnedBuffer, Registered, Stream, TimedEvent,
+    Buffer, Context, Driver, Event, ForeignBuffer, LegacyStream, ManagedBuffer, MemHandleTypes, MemPool,
+    MemPoolProperties, PinnedBuffer, Registered, Stream, TimedEvent,
+    ipc::{ImportedBuffer, ImportedPool, InterprocessEvent},
 };
 use cupool_sim::Simulator;
 
@@ -35,6 +36,8 @@ pub(crate) const KINDS: &[&str] = &[
     "retired owner",
     #[cfg(feature = "dlpack")]
     "exported tensor",
+    "imported buffer",
+    "interprocess event",
     "everything",
     #[cfg(feature = "launch")]
     "module",
@@ -152,6 +155,13 @@ pub(crate) fn make(kind: &str) -> Object {
             let legacy = cupool::dlpack::ConsumerStream::LEGACY;
             Box::new(buffer.into_dlpack(&[1000], legacy).map_err(|(error, _)| error).unwrap())
         }
+        "imported buffer" => Box::new(imported(&context, Arc::new(stream))),
+        "interprocess event" => {
+            let event = InterprocessEvent::new(&context).unwrap();
+            event.record(&stream).unwrap();
+            event.export().unwrap();
+            Box::new(event)
+        }
         "everything" => Box::new(everything(context, pool, stream, other)),
         #[cfg(feature = "launch")]
         "module" => Box::new(module(&context)),
@@ -172,6 +182,17 @@ fn foreign(pool: &MemPool, stream: Stream) -> ForeignBuffer<u8, Buffer<u8>> {
     let mut foreign = foreign.map_err(|(error, _)| error).unwrap();
     foreign.as_mut_slice().fill(1).unwrap();
     foreign
+}
+
+/// An import of our own, which is released before the buffer that it is of.
+fn imported(context: &Context, stream: Arc<Stream>) -> impl Any + Send {
+    let properties = MemPoolProperties::new().max_size(64 << 20).handle_types(MemHandleTypes::POSIX_FD);
+    let pool = MemPool::with_properties(&context.device(), &properties).unwrap();
+    let imported = ImportedPool::from_fd(context, pool.export_fd().unwrap()).unwrap();
+    let buffer: Buffer<u8> = pool.alloc_zeroed(1000, Arc::clone(&stream)).unwrap();
+    // SAFETY: both are at home on one stream, and dropped in this order.
+    let view: ImportedBuffer<u8> = unsafe { imported.import(&buffer.export().unwrap(), stream) }.unwrap();
+    (view, imported, buffer, pool)
 }
 
 fn everything(context: Context, pool: MemPool, stream: Stream, other: Stream) -> impl Any + Send {

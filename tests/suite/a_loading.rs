@@ -20,12 +20,12 @@ fn a1_a_driver_as_old_as_cuda_11_3_lacks_only_what_is_newer() {
     assert_eq!(fixture.driver().version(), Ok(11030));
     let failures = scenario::everything(fixture.driver());
     let expected = [
-        ("graph_memory_usage", Error::Unsupported(Symbol::cuDeviceGetGraphMemAttribute)),
-        ("reset_graph_memory_peaks", Error::Unsupported(Symbol::cuDeviceSetGraphMemAttribute)),
-        ("trim_graph_memory", Error::Unsupported(Symbol::cuDeviceGetGraphMemAttribute)),
         ("a host pool", Error::PropertyUnsupported { property: "host memory", since: 13000 }),
         ("default_at", Error::Unsupported(Symbol::cuMemGetDefaultMemPool)),
         ("current_at", Error::Unsupported(Symbol::cuMemGetMemPool)),
+        ("graph_memory_usage", Error::Unsupported(Symbol::cuDeviceGetGraphMemAttribute)),
+        ("reset_graph_memory_peaks", Error::Unsupported(Symbol::cuDeviceSetGraphMemAttribute)),
+        ("trim_graph_memory", Error::Unsupported(Symbol::cuDeviceGetGraphMemAttribute)),
         ("id", Error::Unsupported(Symbol::cuStreamGetId)),
         ("instantiate", Error::Unsupported(Symbol::cuGraphInstantiateWithFlags)),
     ];

@@ -55,7 +55,7 @@ const BYTES: usize = 1 << 16;
 const CALLS: &[(&str, Made, Call)] = &[
     ("cuMemAllocFromPoolAsync, from a warm pool", Made::Relaxed, |o| allocate(o, &o.warm, BYTES)),
     ("cuMemAllocFromPoolAsync, from a pool that must grow", Made::Relaxed, |o| allocate(o, &o.warm, 40 << 20)),
-    ("cuMemFreeAsync", Made::Plain, |o| {
+    ("cuMemFreeAsync", Made::Relaxed, |o| {
         let mut address = 0;
         let relaxed = mode(o.functions, RELAXED);
         // SAFETY: pool and stream are live.
@@ -82,8 +82,8 @@ const CALLS: &[(&str, Made, Call)] = &[
     }),
     ("cuEventQuery", Made::Relaxed, |o| ready(unsafe { (o.functions.cuEventQuery)(o.event.as_raw()) })),
     ("cuEventSynchronize", Made::Relaxed, |o| unsafe { (o.functions.cuEventSynchronize)(o.event.as_raw()) }),
-    ("cuStreamQuery", Made::Plain, |o| ready(unsafe { (o.functions.cuStreamQuery)(o.stream.as_raw()) })),
-    ("cuStreamSynchronize", Made::Plain, |o| unsafe { (o.functions.cuStreamSynchronize)(o.stream.as_raw()) }),
+    ("cuStreamQuery", Made::Relaxed, |o| ready(unsafe { (o.functions.cuStreamQuery)(o.stream.as_raw()) })),
+    ("cuStreamSynchronize", Made::Relaxed, |o| unsafe { (o.functions.cuStreamSynchronize)(o.stream.as_raw()) }),
     ("cuStreamCreate and cuStreamDestroy", Made::Plain, |o| {
         let (mut stream, flags) = (ptr::null_mut(), CUstream_flags_enum::CU_STREAM_NON_BLOCKING.0);
         match unsafe { (o.functions.cuStreamCreateWithPriority)(&raw mut stream, flags, 0) } {

@@ -7,8 +7,8 @@ use std::{
 };
 
 use cupool::{
-    Buffer, CaptureMode, CaptureStatus, Error, Event, Graph, InstantiateOptions, MemPool, PinnedBuffer,
-    RelaxedCaptureMode, Result, Stream,
+    Buffer, CaptureMode, CaptureStatus, Error, Event, ForeignBuffer, Graph, InstantiateOptions, LegacyStream,
+    ManagedBuffer, MemPool, PinnedBuffer, RelaxedCaptureMode, Result, Stream,
     cuda_sys::{CUgraphMem_attribute, CUresult},
 };
 

@@ -167,10 +167,12 @@ fn f19_a_pool_that_granted_nothing_ends_with_one_call() {
     let fixture = two();
     let (peer, mut pool) = (peer(&fixture), fixture.pool());
     let pool_of_nothing = fixture.pool();
-    fixture.expect_calls(&[Symbol::cuMemPoolDestroy], || drop(pool_of_nothing));
+    let mode = Symbol::cuThreadExchangeStreamCaptureMode;
+    let once = [mode, Symbol::cuMemPoolDestroy, mode];
+    fixture.expect_calls(&once, || drop(pool_of_nothing));
     pool.grant(&peer, Access::Read).unwrap();
     pool.revoke(&peer).unwrap();
-    fixture.expect_calls(&[Symbol::cuMemPoolDestroy], || drop(pool));
+    fixture.expect_calls(&once, || drop(pool));
 }
 
 #[test]

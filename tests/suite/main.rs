@@ -50,6 +50,7 @@ mod host;
 mod i_access;
 mod i_drop_order;
 mod ipc;
+mod ipc_imports;
 mod j_events;
 #[cfg(feature = "launch")]
 mod launch;

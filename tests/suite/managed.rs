@@ -4,11 +4,9 @@ use core::mem;
 use std::{sync::Arc, thread};
 
 use cupool::{
-    Buffer, Device, Driver, Error, LegacyStream, ManagedBuffer, MemPool, PinnedBuffer, Stream,
-    cuda_sys::{
-        CUdevice_attribute, CUmemAllocationHandleType, CUmemAllocationType, CUmemLocation, CUmemLocationType,
-        CUmemPoolProps_v1, CUstreamCaptureMode,
-    },
+    Buffer, Device, Driver, Error, LegacyStream, ManagedBuffer, MemKind, MemPool, MemPoolProperties, PinnedBuffer,
+    Stream,
+    cuda_sys::{CUdevice_attribute, CUstreamCaptureMode},
     recent_release_failures,
 };
 use cupool_sim::{CUresult, Simulator, Symbol};
@@ -20,21 +18,7 @@ use crate::{
 
 /// A pool of managed memory at home on `device`.
 pub(crate) fn managed_pool(device: Device) -> MemPool {
-    let properties = CUmemPoolProps_v1 {
-        allocType: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_MANAGED,
-        handleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
-        location: CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device.as_raw() },
-        win32SecurityAttributes: core::ptr::null_mut(),
-        maxSize: 0,
-        usage: 0,
-        reserved: [0; 54],
-    };
-    let mut raw = core::ptr::null_mut();
-    // SAFETY: the call writes one handle.
-    let code = unsafe { (device.driver().functions().cuMemPoolCreate)(&raw mut raw, &raw const properties) };
-    assert_eq!(code, CUresult::CUDA_SUCCESS);
-    // SAFETY: the pool was just made, and nobody else has it.
-    unsafe { MemPool::from_raw(device, raw) }
+    MemPool::with_properties(&device, &MemPoolProperties::new().kind(MemKind::Managed)).unwrap()
 }
 
 /// The two kinds: of a pool, and of none.
@@ -359,18 +343,18 @@ fn g3_memory_of_no_pool_that_is_dropped_in_a_capture_is_kept_until_all_work_is_d
 fn a_device_that_must_be_alone_with_managed_memory_keeps_the_host_out() {
     let concurrent = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS;
     let fixture = Fixture::with(Simulator::builder().attribute(concurrent, 0));
-    let (pool, stream) = (managed_pool(fixture.device()), fixture.stream());
+    // Such a device has no pools of managed memory.
+    let stream = fixture.stream();
+    let mut buffer = ManagedBuffer::<u32, _>::alloc(10, &stream).unwrap();
     let refused = Error::ConcurrentManagedAccessUnsupported { device: 0 };
     assert!(refused.to_string().contains("CONCURRENT_MANAGED_ACCESS"));
-    for mut buffer in both(&pool, 10, &stream) {
-        assert_eq!(buffer.as_host_slice().map(drop), Err(refused.clone()));
-        assert_eq!(buffer.as_host_mut_slice().map(drop), Err(refused.clone()));
-        // Copies work.
-        buffer.as_mut_slice().copy_from_host(&[5; 10]).unwrap();
-        assert_eq!(buffer.to_vec().unwrap(), [5; 10]);
-        let prefetched = buffer.prefetch(.., cupool::MemLocation::Device(fixture.device()));
-        assert_eq!(prefetched.unwrap_err().code(), Some(CUresult::CUDA_ERROR_INVALID_DEVICE));
-    }
+    assert_eq!(buffer.as_host_slice().map(drop), Err(refused.clone()));
+    assert_eq!(buffer.as_host_mut_slice().map(drop), Err(refused));
+    // Copies work.
+    buffer.as_mut_slice().copy_from_host(&[5; 10]).unwrap();
+    assert_eq!(buffer.to_vec().unwrap(), [5; 10]);
+    let prefetched = buffer.prefetch(.., cupool::MemLocation::Device(fixture.device()));
+    assert_eq!(prefetched.unwrap_err().code(), Some(CUresult::CUDA_ERROR_INVALID_DEVICE));
 }
 
 #[test]

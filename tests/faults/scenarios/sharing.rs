@@ -87,8 +87,9 @@ fn two_imports_of_which_the_second_comes_late(world: &mut World<'_>, base: Base)
     let imported = import(world, &base, &pool)?;
     let buffer = world.get(pool.alloc_from_host(&[3_u32; 100], &*base.first))?;
     let pointer = world.get(buffer.export())?;
-    // SAFETY: both are at home on one stream; so below.
+    // SAFETY: both are at home on one stream.
     let view = world.get(unsafe { imported.import::<u32, _>(&pointer, &*base.first) })?;
+    // SAFETY: as above.
     let again = world.get(unsafe { imported.import::<u32, _>(&pointer, &*base.first) })?;
     drop(view);
     world.equal(again.to_vec(), [3; 100]);

@@ -35,7 +35,9 @@ pub(super) fn pool_kinds(table: &mut Table<'_>, device: Device) {
     drop(create("a NUMA node", &attribute, &granted, node));
     let nearest = new().location(MemPoolLocation::NearestHostNuma);
     drop(create("the nearest NUMA node", &[attribute, attribute].concat(), &granted, nearest));
-    let every_device = [cuInit, cuDeviceGetCount, cuInit, cuDeviceGet, cuDeviceGetAttribute];
+    // There are two.
+    let every_device =
+        [&[cuInit, cuDeviceGetCount][..], &[cuInit, cuDeviceGet, cuDeviceGetAttribute].repeat(2)].concat();
     drop(create("managed", &every_device, &[], new().kind(MemKind::Managed)));
     let pool = create("to be shared", &attribute, &[], new().handle_types(MemHandleTypes::POSIX_FD));
 
