@@ -225,6 +225,7 @@ fn d6_work_on_one_threads_default_stream_is_waited_for_by_a_deleter_on_another()
     fixture.assert_pending(&home);
     gate.open();
     home.synchronize().unwrap();
+    context.synchronize().unwrap();
 }
 
 #[test]
