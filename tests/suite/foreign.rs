@@ -114,6 +114,8 @@ fn owners_whose_work_is_not_known_to_be_done_are_waited_for() {
     for seed in 0..20 {
         for by_the_end in [false, true] {
             let fixture = Fixture::with(Simulator::builder().seed(seed));
+            // With the last of the context its work would go too.
+            let kept = fixture.context();
             let (pool, stream, dropped) = (fixture.pool(), fixture.stream(), Arc::default());
             fixture.sim().fail_every(Symbol::cuEventQuery, CUresult::CUDA_ERROR_NOT_READY);
             for value in 0..3 {
@@ -126,7 +128,7 @@ fn owners_whose_work_is_not_known_to_be_done_are_waited_for() {
             }
             drop(stream);
             assert_eq!(dropped.load(Ordering::Relaxed), 3);
-            fixture.context().synchronize().unwrap();
+            kept.synchronize().unwrap();
         }
     }
 }
