@@ -179,6 +179,19 @@ fn the_legacy_stream_invalidates_captures_of_blocking_streams() {
 }
 
 #[test]
+fn whether_the_legacy_stream_is_captured_cannot_be_said_beside_such_a_capture_which_stays_whole() {
+    let rig = rig();
+    let stream = rig.stream_with(0);
+    begin(&rig, stream, GLOBAL);
+    let mut of_legacy = CUstreamCaptureStatus(9);
+    let ask = rig.cuda.cuStreamIsCapturing.unwrap();
+    assert_eq!(unsafe { ask(ptr::null_mut(), &mut of_legacy) }, CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    assert_eq!(status(&rig, stream), 1);
+    assert_eq!(end(&rig, stream).0, OK);
+    assert_eq!(status(&rig, ptr::null_mut()), 0);
+}
+
+#[test]
 fn g5_memory_freed_between_capture_and_launch_is_found() {
     for again in [false, true] {
         let rig = rig();

@@ -110,6 +110,30 @@ fn e2_work_on_foreign_memory_is_never_overtaken_by_its_owners_end() {
 }
 
 #[test]
+fn owners_whose_work_is_not_known_to_be_done_are_waited_for() {
+    for seed in 0..20 {
+        for by_the_end in [false, true] {
+            let fixture = Fixture::with(Simulator::builder().seed(seed));
+            // With the last of the context its work would go too.
+            let kept = fixture.context();
+            let (pool, stream, dropped) = (fixture.pool(), fixture.stream(), Arc::default());
+            fixture.sim().fail_every(Symbol::cuEventQuery, CUresult::CUDA_ERROR_NOT_READY);
+            for value in 0..3 {
+                let mut ours = Theirs::new(&fixture, &pool, &dropped).lend(&stream);
+                ours.as_mut_slice().fill(value).unwrap();
+            }
+            assert_eq!(dropped.load(Ordering::Relaxed), 0);
+            if !by_the_end {
+                assert_eq!(stream.context().drop_retired(), Ok(3));
+            }
+            drop(stream);
+            assert_eq!(dropped.load(Ordering::Relaxed), 3);
+            kept.synchronize().unwrap();
+        }
+    }
+}
+
+#[test]
 fn without_the_mark_the_owner_would_go_too_early() {
     let fixture = Fixture::unchecked();
     let (pool, stream, dropped) = (fixture.pool(), fixture.stream(), Arc::default());
