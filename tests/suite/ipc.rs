@@ -5,7 +5,6 @@
 use std::{
     fs::File,
     os::fd::{AsRawFd, OwnedFd},
-    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -14,14 +13,10 @@ use cupool::{
     Buffer, Device, Error, HandleTypes, MemPool, MemPoolProperties, Stream,
     cuda_sys::{CUmemAllocationHandleType, CUmemPoolPtrExportData_v1},
     ipc::{EventHandle, ExportedPointer, FabricHandle, ImportedBuffer, ImportedPool, InterprocessEvent},
-    recent_release_failures, release_failures,
 };
-use cupool_sim::{CUresult, Misuse, Simulator, Symbol};
+use cupool_sim::{CUresult, Simulator, Symbol};
 
-use crate::{
-    fixture::{Fixture, POOL_SIZE},
-    gate::Gate,
-};
+use crate::fixture::{Fixture, POOL_SIZE};
 
 pub(crate) const LEN: usize = 1000;
 
