@@ -9,6 +9,7 @@
 )]
 
 use std::{
+    cell::Cell,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -17,7 +18,7 @@ use std::{
 };
 
 use cupool::{
-    Driver, Error, Event, MemPool, MemPoolProperties, Stream, recent_release_failures, release_failures,
+    Device, Driver, Error, Event, MemPool, MemPoolProperties, Stream, recent_release_failures, release_failures,
     set_release_hook,
 };
 use cupool_sim::{CUresult, Simulator, Symbol};
@@ -233,6 +234,44 @@ fn a_hook_may_use_the_driver_and_replace_itself() {
     }
     assert_eq!(CALLED.load(Ordering::Relaxed) - before, 1);
     assert!(set_release_hook(None).is_none());
+}
+
+#[test]
+fn a_hook_may_use_what_the_failed_call_was_about() {
+    thread_local!(static DEVICE: Cell<Option<Device>> = const { Cell::new(None) });
+    fn uses(_: &Error) {
+        CALLED.fetch_add(1, Ordering::Relaxed);
+        let device = DEVICE.get().unwrap();
+        let mut pool = MemPool::new(&device).unwrap();
+        drop(pool.make_current());
+        drop(MemPool::raise_default_threshold(&device, 5));
+        pool.set_soft_limit(Some(1));
+    }
+    let _alone = alone();
+    let simulator = Simulator::new();
+    let (stream, mut pool) = stream_and_pool(&simulator);
+    let device = pool.device();
+    DEVICE.set(Some(device));
+    set_release_hook(Some(uses));
+    let hooked = |work: &mut dyn FnMut()| {
+        let before = CALLED.load(Ordering::Relaxed);
+        work();
+        CALLED.load(Ordering::Relaxed) - before
+    };
+    let fails = |symbol, at| simulator.fail(symbol, at, CUresult(77));
+    let (exchange, limit) = (Symbol::cuThreadExchangeStreamCaptureMode, 100);
+    pool.set_soft_limit(Some(limit));
+    fails(exchange, 1);
+    assert_eq!(hooked(&mut || drop(pool.alloc::<u8, _>(10, &stream).unwrap())), 1);
+    fails(exchange, 1);
+    assert_eq!(hooked(&mut || drop(MemPool::raise_default_threshold(&device, 9).unwrap())), 1);
+    fails(exchange, 1);
+    assert_eq!(hooked(&mut || drop(pool.make_current().unwrap())), 1);
+    fails(Symbol::cuMemPoolSetAttribute, 1);
+    assert_eq!(hooked(&mut || drop(MemPool::raise_default_threshold(&device, 9).unwrap())), 1);
+    fails(Symbol::cuDeviceSetMemPool, 1);
+    assert_eq!(hooked(&mut || drop(pool.make_current().unwrap())), 1);
+    set_release_hook(None);
 }
 
 #[test]

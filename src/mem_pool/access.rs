@@ -17,6 +17,19 @@ use super::MemPool;
 use crate::{Device, Driver, Error, Result, gate, raw, release};
 
 /// What a device can do with a pool's memory.
+///
+/// ```
+/// # use cupool::*;
+/// # let simulator = cupool_sim::Simulator::builder().devices(2).build();
+/// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+/// # let device = driver.device(0)?;
+/// let mut pool = MemPool::new(&device)?;
+/// let peer = driver.device(1)?;
+/// assert_eq!(pool.access_of(&peer)?, Access::None);
+/// pool.grant(&peer, Access::ReadWrite)?;
+/// assert_eq!(pool.access_of(&peer)?, Access::ReadWrite);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Access {
     /// Nothing.

@@ -19,6 +19,21 @@ use crate::{Buffer, Device, Error, Result, Stream, StreamHandle, buffer, gate, r
 /// [`MemPool::make_current`].
 ///
 /// One that is forgotten has the pool stay current until it is dropped: then another takes its place.
+///
+/// ```
+/// # use cupool::*;
+/// # let simulator = cupool_sim::Simulator::new();
+/// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+/// # let device = driver.device(0)?;
+/// # let context = device.primary_context()?;
+/// let stream = Stream::new(&context)?;
+/// let mut pool = MemPool::new(&device)?;
+/// let current = pool.make_current()?;
+/// // What a library allocates with `cudaMallocAsync` comes from the pool now.
+/// let buffer = Buffer::<u8, _>::from_current_pool(1000, &stream)?;
+/// assert_eq!(current.usage()?.used, 1000);
+/// # Ok::<(), Error>(())
+/// ```
 #[must_use = "the former pool is current again when this is dropped"]
 pub struct CurrentPool<'a> {
     pool: &'a MemPool,

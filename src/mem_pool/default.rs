@@ -16,6 +16,20 @@ const THRESHOLD: CUmemPool_attribute = CUmemPool_attribute::CU_MEMPOOL_ATTR_RELE
 /// Has a device's default pool keep memory, until it is dropped; made by [`MemPool::raise_default_threshold`].
 ///
 /// One that is forgotten leaves the threshold as it is, which costs memory and nothing else.
+///
+/// ```
+/// # use cupool::*;
+/// # let simulator = cupool_sim::Simulator::new();
+/// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+/// # let device = driver.device(0)?;
+/// let threshold = || MemPool::default_of(&device)?.release_threshold();
+/// assert_eq!(threshold()?, 0);
+/// let guard = MemPool::raise_default_threshold(&device, 1 << 30)?;
+/// assert_eq!(threshold()?, 1 << 30);
+/// drop(guard);
+/// assert_eq!(threshold()?, 0);
+/// # Ok::<(), Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "the threshold goes back when this is dropped"]
 pub struct DefaultThreshold {

@@ -61,6 +61,22 @@ impl MemPool {
     ///
     /// While any pool in the process has a limit, each allocation makes a branch more; one from a pool that has one asks
     /// the driver what is used before (some 100 ns), one thread at a time.
+    ///
+    /// ```
+    /// # use cupool::*;
+    /// # let simulator = cupool_sim::Simulator::new();
+    /// # let driver = unsafe { Driver::from_functions(simulator.functions()) };
+    /// # let device = driver.device(0)?;
+    /// # let stream = Stream::new(&device.primary_context()?)?;
+    /// let pool = MemPool::new(&device)?;
+    /// pool.set_soft_limit(Some(1000));
+    /// let buffer = pool.alloc::<u8, _>(700, &stream)?;
+    /// let Err(Error::OutOfMemory(refused)) = pool.alloc::<u8, _>(400, &stream) else { panic!("it would be 1100") };
+    /// assert_eq!((refused.soft_limit, refused.rescue), (Some(1000), Rescue::SoftLimit));
+    /// drop(buffer);
+    /// pool.alloc::<u8, _>(400, &stream)?;
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn set_soft_limit(&self, bytes: Option<u64>) {
         self.soft_limit.set(bytes);
     }
