@@ -59,6 +59,17 @@ impl Device {
     }
 }
 
+impl Device {
+    /// Whether anybody in the process retains the device's primary context. Nothing is created.
+    ///
+    /// # Errors
+    /// Whatever the driver answers.
+    #[doc(alias = "cuDevicePrimaryCtxGetState")]
+    pub fn is_primary_context_active(self) -> Result<bool> {
+        raw::context::device_primary_ctx_is_active(self.driver().functions(), self.as_raw())
+    }
+}
+
 impl Context {
     /// The driver's handle.
     #[must_use]
@@ -239,7 +250,27 @@ pub struct ContextRef<'a> {
     _owner: PhantomData<&'a Context>,
 }
 
-impl ContextRef<'_> {
+impl<'a> ContextRef<'a> {
+    /// Borrows the calling thread's current context, which some other library has made so; `None` if there is none.
+    ///
+    /// # Errors
+    /// Whatever the driver answers.
+    ///
+    /// # Safety
+    /// The context must live for all of `'a`.
+    #[doc(alias = "cuCtxGetCurrent")]
+    #[doc(alias = "cuCtxGetDevice")]
+    pub unsafe fn current(driver: Driver) -> Result<Option<Self>> {
+        driver.init()?;
+        let raw = raw::context::ctx_get_current(driver.functions())?;
+        if raw.is_null() {
+            return Ok(None);
+        }
+        let device = Device::from_raw(driver, raw::context::ctx_get_device(driver.functions())?);
+        // SAFETY: it is current, hence a context of that device; the caller vouches for its life.
+        Ok(Some(unsafe { Self::borrow_raw(device, raw) }))
+    }
+
     /// Borrows the context `raw` of `device`. It need not be the primary one, but then streams and events cannot be
     /// made in it, since they could not keep it alive.
     ///

@@ -12,7 +12,7 @@ use std::{rc::Rc, sync::Arc};
 use cuda_sys::{CUevent, CUevent_flags_enum, CUevent_st, CUstream, CUstream_flags_enum, CUstreamCaptureStatus};
 
 use crate::{
-    Context, Driver, Error, Event, Result,
+    Context, Driver, Error, Event, Result, capture_mode,
     deferred::Deferred,
     gate, order, raw, release,
     sync::atomic::{AtomicBool, AtomicPtr, Ordering},
@@ -166,17 +166,25 @@ impl Stream {
     /// Waits on the host until all work enqueued so far is done.
     ///
     /// # Errors
-    /// [`Error::StreamCapturing`], asked for before the call: it would end the capture in an error. Else whatever the
-    /// driver answers. A fault of earlier work surfaces here; see [`Error::is_sticky`].
+    /// [`Error::StreamCapturing`] for the stream of a [`Capture`](crate::Capture), and while there is a
+    /// [`RelaxedCaptureMode`](crate::RelaxedCaptureMode) for any stream that is being captured, whose capture the call would
+    /// end in an error: without one nobody asks, since asking costs a call. Else whatever the driver answers. A fault of
+    /// earlier work surfaces here; see [`Error::is_sticky`].
     #[doc(alias = "cuStreamSynchronize")]
+    #[inline]
     pub fn synchronize(&self) -> Result<()> {
-        if gate::is_open() {
-            self.ensure_not_captured()?;
-        } else {
-            self.free_deferred();
-            self.ensure_not_capturing()?;
+        self.ensure_not_captured()?;
+        if !gate::is_open() {
+            self.prepare_to_wait()?;
         }
         self.synchronize_at_once()
+    }
+
+    /// Before a wait where something is out of the ordinary.
+    #[cold]
+    fn prepare_to_wait(&self) -> Result<()> {
+        self.free_deferred();
+        if capture_mode::is_asked_for(self.driver().functions()) { self.ensure_not_capturing() } else { Ok(()) }
     }
 
     /// The same, of a stream that is known not to be captured, or that must be waited for in any case.

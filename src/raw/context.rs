@@ -16,6 +16,25 @@ pub(crate) unsafe fn device_primary_ctx_release(functions: &Functions, device: C
     call!(functions, cuDevicePrimaryCtxRelease(device))
 }
 
+/// Whether anybody retains the device's primary context.
+pub(crate) fn device_primary_ctx_is_active(functions: &Functions, device: CUdevice) -> Result<bool> {
+    let (mut flags, mut active) = (0, 0);
+    call!(functions, cuDevicePrimaryCtxGetState?(device, &raw mut flags, &raw mut active))?;
+    Ok(active != 0)
+}
+
+/// The calling thread's current context; null if it has none.
+pub(crate) fn ctx_get_current(functions: &Functions) -> Result<CUcontext> {
+    // SAFETY: the driver writes the context when it answers success.
+    unsafe { out(|context| call!(functions, cuCtxGetCurrent?(context))) }
+}
+
+/// The current context's device.
+pub(crate) fn ctx_get_device(functions: &Functions) -> Result<CUdevice> {
+    // SAFETY: the driver writes the device when it answers success.
+    unsafe { out(|device| call!(functions, cuCtxGetDevice?(device))) }
+}
+
 /// The memory of the current context's device in bytes: free and total.
 pub(crate) fn mem_get_info(functions: &Functions) -> Result<(usize, usize)> {
     let (mut free, mut total) = (0, 0);

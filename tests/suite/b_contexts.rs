@@ -3,7 +3,7 @@
 use core::ptr;
 use std::{sync::Arc, thread};
 
-use cupool::{Context, Driver, Error, Event, MemPool, Stream, TimedEvent, cuda_sys::CUcontext};
+use cupool::{Context, ContextRef, Driver, Error, Event, MemPool, Stream, TimedEvent, cuda_sys::CUcontext};
 use cupool_sim::{CUresult, Simulator, Symbol};
 
 use crate::fixture::{Fixture, owned};
@@ -184,4 +184,34 @@ fn a_borrowed_context_that_is_not_the_primary_one_makes_no_streams() {
     assert_eq!(Stream::new(&borrowed).unwrap_err(), Error::NotPrimary);
     assert_eq!(Event::new(&borrowed).unwrap_err(), Error::NotPrimary);
     assert_eq!(borrowed.try_clone().unwrap_err(), Error::NotPrimary);
+}
+
+#[test]
+fn the_current_context_is_borrowed_from_whoever_made_it_so() {
+    let fixture = Fixture::new();
+    let (driver, context) = (fixture.driver(), fixture.context());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: the context outlives the borrow.
+            assert!(unsafe { ContextRef::current(driver) }.unwrap().is_none());
+            let found = context.with_current(|| {
+                // SAFETY: as above.
+                let current = unsafe { ContextRef::current(driver) }?.unwrap();
+                Stream::new(&current)?.synchronize()?;
+                Ok((current.as_raw(), current.device()))
+            });
+            assert_eq!(found, Ok((context.as_raw(), fixture.device())));
+        });
+    });
+}
+
+#[test]
+fn a_device_tells_whether_its_primary_context_is_there() {
+    let fixture = Fixture::simulated();
+    let device = fixture.device();
+    assert_eq!(device.is_primary_context_active(), Ok(false));
+    let context = fixture.context();
+    assert_eq!(device.is_primary_context_active(), Ok(true));
+    drop(context);
+    assert_eq!(device.is_primary_context_active(), Ok(false));
 }

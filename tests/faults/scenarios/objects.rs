@@ -41,6 +41,12 @@ fn a_device_is_asked(world: &mut World<'_>, driver: Driver) -> Option<()> {
 fn a_context_is_retained(world: &mut World<'_>, driver: Driver) -> Option<()> {
     let device = world.get(driver.device(0))?;
     let first = world.get(device.primary_context())?;
+    world.equal(device.is_primary_context_active(), true);
+    let current = world.get(first.with_current(|| {
+        // SAFETY: the context outlives the borrow.
+        Ok(unsafe { ContextRef::current(driver) }?.map(|current| current.as_raw()))
+    }))?;
+    assert_eq!(current, Some(first.as_raw()));
     let second = world.get(device.primary_context())?;
     assert_eq!(first.as_raw(), second.as_raw());
     drop(first);

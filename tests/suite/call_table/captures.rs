@@ -11,9 +11,11 @@ pub(super) fn captures(table: &mut Table<'_>) {
     let allocate = [EXCHANGE, cuMemAllocFromPoolAsync, EXCHANGE];
     let buffer = table.row("MemPool::alloc (beside captures)", &allocate, || pool.alloc::<u8, _>(10, &stream).unwrap());
     table.row("drop of Buffer (beside captures)", &[EXCHANGE, cuMemFreeAsync, EXCHANGE], || drop(buffer));
-    let synchronize = [EXCHANGE, cuStreamSynchronize, EXCHANGE];
+    let synchronize = [cuStreamIsCapturing, EXCHANGE, cuStreamSynchronize, EXCHANGE];
     table.row("Stream::synchronize (beside captures)", &synchronize, || stream.synchronize().unwrap());
-    table.row("Stream::query (beside captures)", &[EXCHANGE, cuStreamQuery, EXCHANGE], || stream.query().unwrap());
+    table.row("Stream::query (beside captures)", &[cuStreamIsCapturing, EXCHANGE, cuStreamQuery, EXCHANGE], || {
+        stream.query().unwrap()
+    });
     table.row("drop of RelaxedCaptureMode", &[], || drop(relaxed));
 
     let buffer = pool.alloc::<u8, _>(10, &stream).unwrap();

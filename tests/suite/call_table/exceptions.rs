@@ -6,6 +6,8 @@ pub(super) const EXCEPTIONS: &[(&str, &[&str])] = &[
         "that is what they are for",
         &[
             "Context::into_raw",
+            "ContextRef::current",
+            "Device::is_primary_context_active",
             "Context::memory_info",
             "Context::stream_priority_range",
             "Context::synchronize",

@@ -177,6 +177,12 @@ fn drivers(table: &mut Table<'_>, driver: Driver) -> Device {
 fn contexts(table: &mut Table<'_>, device: Device) {
     let context =
         table.row("Device::primary_context", &[cuDevicePrimaryCtxRetain], || device.primary_context().unwrap());
+    let active = [cuDevicePrimaryCtxGetState];
+    table.row("Device::is_primary_context_active", &active, || device.is_primary_context_active().unwrap());
+    // SAFETY: nothing is borrowed: there is none.
+    table.row("ContextRef::current", &[cuInit, cuCtxGetCurrent], || unsafe {
+        ContextRef::current(device.driver()).unwrap().map(drop)
+    });
     let inside = |call: Symbol| [cuCtxPushCurrent, call, cuCtxPopCurrent];
     table.row("Context::memory_info", &inside(cuMemGetInfo), || context.memory_info().unwrap());
     table.row("Context::synchronize", &inside(cuCtxSynchronize), || context.synchronize().unwrap());

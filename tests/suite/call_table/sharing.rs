@@ -47,7 +47,7 @@ pub(super) fn sharing(table: &mut Table<'_>) {
         "ImportedPool::device" => imported.device();
         "ImportedPool::driver" => imported.driver();
     }
-    let ends = [cuMemPoolDestroy, cuEventDestroy, cuStreamDestroy];
+    let ends = [EXCHANGE, cuMemPoolDestroy, EXCHANGE, cuEventDestroy, cuStreamDestroy];
     table.row("drop of ImportedPool (it had to wait)", &ends, || drop(imported));
     interprocess_events(table);
 }
@@ -88,7 +88,7 @@ fn imports(table: &mut Table<'_>, pool: &ImportedPool, pointer: &ExportedPointer
     let last = [
         &[cuStreamIsCapturing, cuCtxPushCurrent, cuEventCreate, cuCtxPopCurrent][..],
         &fence,
-        &[cuMemFreeAsync],
+        &[EXCHANGE, cuMemFreeAsync, EXCHANGE],
         &fence,
     ];
     table.row("ImportedBuffer::free (there were others)", &last.concat(), || one.free().unwrap());
@@ -97,7 +97,7 @@ fn imports(table: &mut Table<'_>, pool: &ImportedPool, pointer: &ExportedPointer
     table.row("ImportedPool::imports (something was released)", &query, || pool.imports().unwrap());
     while pool.imports() != Ok(0) {}
     let one = import(stream);
-    let free = [&[cuStreamIsCapturing, cuMemFreeAsync][..], &fence].concat();
+    let free = [&[cuStreamIsCapturing, EXCHANGE, cuMemFreeAsync, EXCHANGE][..], &fence].concat();
     table.row("drop of ImportedBuffer", &free, || drop(one));
 }
 
