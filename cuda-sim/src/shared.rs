@@ -2,9 +2,6 @@
 //!
 //! Pools that can be exported keep their bytes in one, and so do events that can. The first page is a header.
 
-/// Bytes before the memory itself.
-pub(crate) const HEADER: u64 = 4096;
-
 /// What the header begins with: a mark, and words that say what the file is.
 pub(crate) const WORDS: usize = 7;
 
@@ -54,8 +51,11 @@ mod map {
         sync::atomic::AtomicU64,
     };
 
-    use super::{HEADER, WORDS, pack, words};
+    use super::{WORDS, pack, words};
     use crate::args::HostPointer;
+
+    /// Bytes before the memory itself.
+    const HEADER: u64 = 4096;
 
     /// One such file, mapped.
     #[derive(Debug)]
