@@ -118,7 +118,7 @@ fn streams_and_events_take_the_context_for_their_creation_only() {
     fixture.expect_calls(&relaxed(cuEventQuery), || event.query().map(drop).unwrap());
     fixture.expect_calls(&relaxed(cuEventSynchronize), || event.synchronize().unwrap());
     fixture.expect_calls(&[cuStreamIsCapturing, cuStreamQuery], || stream.query().map(drop).unwrap());
-    fixture.expect_calls(&[cuStreamIsCapturing, cuStreamSynchronize], || stream.synchronize().unwrap());
+    fixture.expect_calls(&[cuStreamSynchronize], || stream.synchronize().unwrap());
     fixture.expect_calls(&[], || stream.wait_for(&stream).unwrap());
     // They share one retain of the context, which goes with the last of them.
     fixture.expect_calls(&[cuEventDestroy], || drop(event));

@@ -387,6 +387,8 @@ fn somebody_elses_capture_can_have_memory_of_its_own() {
     assert_eq!(refused.map(drop), Err(Error::NotCapturing));
     let mode = cupool::cuda_sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     let mut raw = core::ptr::null_mut();
+    // A wait asks first where captures are expected.
+    let _expected = RelaxedCaptureMode::new(fixture.driver());
     // SAFETY: the stream is live, the capture lasts as long as its memory is used, and the graph is owned.
     let graph = unsafe {
         assert_eq!(functions.cuStreamBeginCapture.unwrap()(stream.as_raw(), mode), CUresult::CUDA_SUCCESS);

@@ -216,7 +216,7 @@ fn streams(table: &mut Table<'_>) {
     let stream = table.row("Stream::new", &create, || Stream::new(&context).unwrap());
     let options = StreamOptions { blocking: true, priority: -1 };
     let other = table.row("Stream::with_options", &create, || Stream::with_options(&context, options).unwrap());
-    table.row("Stream::synchronize", &[cuStreamIsCapturing, cuStreamSynchronize], || stream.synchronize().unwrap());
+    table.row("Stream::synchronize", &[cuStreamSynchronize], || stream.synchronize().unwrap());
     table.row("Stream::query", &[cuStreamIsCapturing, cuStreamQuery], || stream.query().unwrap());
     table.row("Stream::id", &[cuStreamGetId], || stream.id().unwrap());
     table.row("Stream::options", &[cuStreamGetFlags, cuStreamGetPriority], || stream.options().unwrap());
