@@ -167,8 +167,9 @@ impl Objects {
         let (graph, ()) = Graph::capture(&context, |_| Ok(())).unwrap();
         let mut exec = ptr::null_mut();
         // SAFETY: the graph is live.
-        let code = unsafe { driver.functions().cuGraphInstantiateWithFlags.unwrap()(&raw mut exec, graph.as_raw(), 0) };
-        assert_eq!(code, CUresult::CUDA_SUCCESS);
+        let instantiate =
+            || Ok(unsafe { driver.functions().cuGraphInstantiateWithFlags.unwrap()(&raw mut exec, graph.as_raw(), 0) });
+        assert_eq!(context.with_current(instantiate), Ok(CUresult::CUDA_SUCCESS));
         let memory = warm.alloc_zeroed::<u8, _>(2 * BYTES, &stream).unwrap().into_raw_parts().0;
         drop(warm.alloc::<u8, _>(BYTES, &stream).unwrap());
         let event = Event::new(&context).unwrap();

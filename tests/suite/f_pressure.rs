@@ -132,7 +132,8 @@ impl Graph {
         let ok = CUresult::CUDA_SUCCESS;
         // SAFETY: the graph and the stream are live, and what is made is used and ended here.
         unsafe {
-            assert_eq!(functions.cuGraphInstantiateWithFlags.unwrap()(&raw mut exec, self.0, 0), ok);
+            let instantiate = || Ok(functions.cuGraphInstantiateWithFlags.unwrap()(&raw mut exec, self.0, 0));
+            assert_eq!(stream.context().with_current(instantiate), Ok(ok));
             for _ in 0..times {
                 assert_eq!(functions.cuGraphLaunch.unwrap()(exec, stream.as_raw()), ok);
                 stream.synchronize().unwrap();

@@ -481,12 +481,6 @@ fn a_pool_that_can_be_shared_between_processes_does_not_allocate_in_a_graph() {
     let pool = unsafe { MemPool::from_raw(fixture.device(), raw) };
     let refused = Graph::capture(&context, |capture| capture.alloc::<u8>(&pool, 100).map(drop));
     assert_eq!(refused.map(drop).unwrap_err().code(), Some(CUresult::CUDA_ERROR_NOT_SUPPORTED));
-    // Who does not look at the answer gets no graph that could be launched.
-    let ignored = Graph::capture(&context, |capture| {
-        let _ = capture.alloc::<u8>(&pool, 100);
-        Ok(())
-    });
-    assert!(ignored.and_then(|(graph, ())| graph.instantiate(InstantiateOptions::default())).is_err());
 }
 
 #[test]
