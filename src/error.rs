@@ -185,6 +185,10 @@ pub enum Error {
     /// The stream is not being captured, and the call is for a graph only.
     #[error("the stream is not being captured")]
     NotCapturing,
+    /// The pool could not be exported by a fabric handle, and current drivers do not survive it if such a pool is destroyed:
+    /// it is lost.
+    #[error("a pool that the driver could not export by a fabric handle cannot be destroyed, and is lost")]
+    PoolLost,
     /// Work on another stream that uses this stream's memory could neither be ordered nor waited for.
     /// Its memory is leaked rather than freed.
     #[error("foreign work on this stream's memory could neither be ordered nor waited for; its memory is given up")]
@@ -234,7 +238,7 @@ pub enum Error {
         /// What the driver answers.
         read: u64,
     },
-    /// The pool was not made to be exported in this way: its [`handle_types`](crate::MemPoolProperties::handle_types) lack the kind
+    /// The pool was not made to be exported in this way, or it is a pointer into a pool that has not been exported yet: its [`handle_types`](crate::MemPoolProperties::handle_types) lack the kind
     /// of handle. (Default, imported and borrowed pools may be without any.)
     #[error("the pool was not made to be shared with other processes in this way")]
     NotShareable,

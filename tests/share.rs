@@ -170,8 +170,8 @@ fn i10_a_thousand_shares_leave_descriptors_memory_and_addresses_as_they_were() {
     let keeper = exportable(&context);
     let cycle = |pool: &MemPool| {
         let buffer = pool.alloc_from_host(&[3_u32; 1000], &stream).unwrap();
-        let pointer = ExportedPointer::from_bytes(&buffer.export().unwrap().to_bytes()).unwrap();
         let imported = ImportedPool::from_fd(&context, pool.export_fd().unwrap()).unwrap();
+        let pointer = ExportedPointer::from_bytes(&buffer.export().unwrap().to_bytes()).unwrap();
         // SAFETY: the memory was allocated and written on the same stream, and is freed there after the import.
         let views = unsafe { [(); 2].map(|()| imported.import::<u32, _>(&pointer, &stream).unwrap()) };
         assert_eq!(views[1].to_vec().unwrap(), [3; 1000]);

@@ -60,7 +60,14 @@ impl State {
     fn place_of_device(&mut self, address: u64, bytes: usize) -> Result<Place, CUresult> {
         match self.host.pinned(address, bytes as u64) {
             Some((pointer, range)) => Ok(Place::Host { pointer, range: Some(range) }),
-            None => Ok(Place::Device { address, allocation: self.device_range(address, bytes as u64)? }),
+            None => {
+                let allocation = self.device_range(address, bytes as u64)?;
+                // Memory of a pool on the host is not device memory to the calls that say which side is which.
+                if self.memory.all.get(allocation).is_some_and(|found| found.block.is_some()) {
+                    return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+                }
+                Ok(Place::Device { address, allocation })
+            }
         }
     }
 

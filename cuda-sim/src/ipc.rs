@@ -107,6 +107,7 @@ pub(crate) fn export_pool(
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     let (serial, window) = (pool.serial, pool.window);
+    pool.exported = true;
     match kind {
         FILE => {
             let memory = window.and_then(|(base, _)| state.backing.window(base));
@@ -179,7 +180,7 @@ pub(crate) fn export_pointer(
     let (_, allocation) = state.memory.holding(pointer).ok_or(invalid)?;
     let Home::Pool(pool) = allocation.home else { return Err(invalid) };
     let (start, bytes, span, serial) = (allocation.address, allocation.bytes, allocation.span, allocation.serial);
-    let pool = state.pools.get(pool).filter(|pool| pool.handle_types != 0).ok_or(invalid)?;
+    let pool = state.pools.get(pool).filter(|pool| pool.exported).ok_or(invalid)?;
     let words = [state.identity(), pool.serial, start, bytes, span, serial, 0];
     data.set(CUmemPoolPtrExportData_v1 { reserved: pack(words) })
 }

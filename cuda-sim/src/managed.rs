@@ -199,6 +199,10 @@ pub(crate) fn advise_for(
 ) -> Answer {
     use CUmem_advise as A;
     let allocation = state.managed_range(pointer, bytes)?;
+    // Drivers take advice about memory of no pool only.
+    if state.memory.all.get(allocation).is_some_and(|found| matches!(found.home, Home::Pool(_))) {
+        return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    }
     let by = number_of(Some(location));
     // The others do not look at the location.
     if matches!(

@@ -43,6 +43,8 @@ pub(crate) struct Pool {
     /// Allocations whose free has not run.
     live: u32,
     destroyed: bool,
+    /// A handle of it has been given out, without which none of its pointers is.
+    pub(crate) exported: bool,
     /// Somebody has asked for it: its address space shows.
     pub(crate) touched: bool,
     pub(crate) serial: u64,
@@ -153,6 +155,7 @@ impl State {
             destroyed: false,
             touched: matches!(owner, Owner::User | Owner::Imported(_)),
             serial: self.serial(),
+            exported: false,
             window: None,
         };
         self.pools.insert(pool)

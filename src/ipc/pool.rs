@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Context, Device, Driver, Error, MemPool, Result, Stream, StreamHandle, gate, raw, raw::ipc::HANDLE_LEN, release,
-    slice::is_aligned,
+    slice::is_aligned, sync::atomic::Ordering,
 };
 
 const MAGIC: [u8; 8] = *b"cupoolXF";
@@ -51,13 +51,22 @@ impl MemPool {
     ///
     /// # Errors
     /// [`Error::NotShareable`] unless the pool was made with [`MemHandleTypes::FABRIC`](crate::MemHandleTypes::FABRIC); else
-    /// whatever the driver answers, as where no fabric is set up.
+    /// whatever the driver answers, as where no fabric is set up. After such an answer drivers (seen with 580.159) do not
+    /// survive the pool's destruction, so it is lost when it is dropped, and that is a
+    /// [release failure](crate::release_failures).
     #[doc(alias = "cuMemPoolExportToShareableHandle")]
     pub fn export_fabric(&self) -> Result<FabricHandle> {
         let kind = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_FABRIC;
         // SAFETY: the pool is borrowed, hence live; handles of this kind are 64 bytes.
         let handle = unsafe { raw::ipc::mem_pool_export(self.driver().functions(), self.as_raw(), kind) };
-        Ok(FabricHandle(handle.map_err(not_shareable)?))
+        Ok(FabricHandle(handle.map_err(|error| {
+            let error = not_shareable(error);
+            // Asked for a handle of a kind that the pool does not have, the driver does nothing.
+            if matches!(error, Error::Driver(_)) {
+                self.broken.store(true, Ordering::Relaxed);
+            }
+            error
+        })?))
     }
 }
 

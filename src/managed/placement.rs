@@ -39,7 +39,7 @@ impl<T: Pod, S: StreamHandle> ManagedBuffer<T, S> {
     /// own, which is thrown away when anybody writes.
     ///
     /// Advice holds from the call on, in no stream's order. It is for devices and the host on every driver, for single NUMA
-    /// nodes since CUDA 12.2.
+    /// nodes since CUDA 12.2. Memory of a pool takes none: the driver answers `CUDA_ERROR_NOT_SUPPORTED` (580.159).
     ///
     /// # Errors
     /// [`Error::OutOfBounds`], or whatever the driver answers.

@@ -39,7 +39,9 @@ use crate::{
 /// synchronisation return all free memory to the system, and the next allocation some hundred times slower.)
 /// [`trim_to`](Self::trim_to) gives memory back when that is wanted.
 ///
-/// A pool may be dropped while its buffers live: their memory stays, and the driver gives it back after the last.
+/// A pool may be dropped while its buffers live: their memory stays, and the driver gives it back after the last. (Current
+/// drivers, such as 580.159, have a fault there: if a free on one stream is still to come when a pool with an allocation on
+/// another is destroyed, they use memory of their own that they have freed. Wait for the streams first where that can be.)
 ///
 /// ```
 /// # use cupool::*;
@@ -71,6 +73,8 @@ pub struct MemPool {
     granted: Vec<CUdevice>,
     /// It was made its device's current pool, and may be yet.
     was_current: bool,
+    /// It must not be destroyed any more: the driver would not survive that.
+    pub(crate) broken: AtomicBool,
 }
 
 // SAFETY: a pool handle may be used from every thread, and the driver does its own locking.
@@ -168,6 +172,7 @@ impl MemPool {
             soft_limit: limit::SoftLimit::new(),
             granted: Vec::new(),
             was_current: false,
+            broken: AtomicBool::new(false),
         }
     }
 
@@ -263,6 +268,9 @@ impl Drop for MemPool {
         self.end_as_current();
         self.soft_limit.set(None);
         self.end_access();
+        if self.broken.load(Ordering::Relaxed) {
+            return release::report(Err(crate::Error::PoolLost));
+        }
         // SAFETY: the pool is owned and ends here; the driver keeps it until its last allocation is freed.
         release::report(unsafe { raw::mem_pool::mem_pool_destroy(self.driver().functions(), self.raw) });
     }

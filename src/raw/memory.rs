@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use cuda_sys::{CUcontext, CUdeviceptr_v2, CUmemoryPool, CUstream, Functions};
+use cuda_sys::{CUcontext, CUdeviceptr_v2, CUmemoryPool, CUresult, CUstream, Functions};
 
 use super::{call, out};
 use crate::{DriverError, Result};
@@ -51,7 +51,9 @@ pub(crate) unsafe fn memcpy_htod_async(
     bytes: usize,
     stream: CUstream,
 ) -> Result<()> {
-    call!(functions, cuMemcpyHtoDAsync(destination, source, bytes, stream))
+    any_way(call!(functions, cuMemcpyHtoDAsync(destination, source, bytes, stream)), || {
+        call!(functions, cuMemcpyAsync?(destination, source.expose_provenance() as u64, bytes, stream))
+    })
 }
 
 /// # Safety
@@ -64,7 +66,9 @@ pub(crate) unsafe fn memcpy_dtoh_async(
     bytes: usize,
     stream: CUstream,
 ) -> Result<()> {
-    call!(functions, cuMemcpyDtoHAsync(destination, source, bytes, stream))
+    any_way(call!(functions, cuMemcpyDtoHAsync(destination, source, bytes, stream)), || {
+        call!(functions, cuMemcpyAsync?(destination.expose_provenance() as u64, source, bytes, stream))
+    })
 }
 
 /// # Safety
@@ -77,7 +81,19 @@ pub(crate) unsafe fn memcpy_dtod_async(
     bytes: usize,
     stream: CUstream,
 ) -> Result<()> {
-    call!(functions, cuMemcpyDtoDAsync(destination, source, bytes, stream))
+    any_way(call!(functions, cuMemcpyDtoDAsync(destination, source, bytes, stream)), || {
+        call!(functions, cuMemcpyAsync?(destination, source, bytes, stream))
+    })
+}
+
+/// Memory of a pool on the host is not device memory to the calls that say which side is which: they refuse it, and do
+/// nothing. The one that finds that out by itself takes it.
+#[inline(always)]
+fn any_way(copied: Result<()>, undirected: impl FnOnce() -> Result<()>) -> Result<()> {
+    match copied {
+        Err(error) if error.code() == Some(CUresult::CUDA_ERROR_INVALID_VALUE) => undirected().map_err(|_| error),
+        copied => copied,
+    }
 }
 
 /// # Safety

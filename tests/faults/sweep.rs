@@ -272,6 +272,12 @@ fn is_stood_in_for(scenario: &Scenario, fault: Fault, calls: &[Symbol], index: u
         {
             true
         }
+        // The call that finds out by itself which side is which is tried.
+        Symbol::cuMemcpyHtoDAsync | Symbol::cuMemcpyDtoHAsync | Symbol::cuMemcpyDtoDAsync
+            if fault.code == 1 && later.next() == Some(Symbol::cuMemcpyAsync) =>
+        {
+            true
+        }
         // Nothing is known of what is asked about: it is kept, and waited for when it is needed.
         Symbol::cuEventQuery => true,
         Symbol::cuStreamQuery => fault.code == 600,

@@ -7,7 +7,7 @@ use cupool_sim::Symbol;
 use crate::surface;
 
 /// Calls that stand behind others of another name, and are never what somebody looks for.
-const NOT_LOOKED_FOR: &[&str] = &["cuDeviceGetUuid_v2", "cuThreadExchangeStreamCaptureMode"];
+const NOT_LOOKED_FOR: &[&str] = &["cuDeviceGetUuid_v2", "cuMemcpyAsync", "cuThreadExchangeStreamCaptureMode"];
 
 /// Entry points of the table that no method reaches, and why. The simulated driver has them all; who needs one calls it
 /// through `Driver::functions`.
@@ -19,7 +19,6 @@ const NOT_OFFERED: &[(&str, &str)] = &[
     ("cuMemAlloc", "it waits for the device to free; stream-ordered memory is what this crate is for"),
     ("cuMemGetAddressRange", "`pointer_info` says the same, and an unknown address is no error there"),
     ("cuMemSetMemPool", "what allocates without naming a pool asks for a device's; see `MemPool::make_current`"),
-    ("cuMemcpyAsync", "the directions are known, and have calls of their own"),
     ("cuMemcpyBatchAsync", "it reads pageable sources later than its documentation says"),
     ("cuLibraryLoadData", "modules do the same on every driver"),
     ("cuLibraryUnload", "modules do the same on every driver"),

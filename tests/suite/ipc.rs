@@ -20,7 +20,10 @@ use crate::fixture::{Fixture, POOL_SIZE};
 pub(crate) const LEN: usize = 1000;
 
 pub(crate) fn exportable(fixture: &Fixture) -> MemPool {
-    fixture.pool_with(MemPoolProperties::new().handle_types(MemHandleTypes::POSIX_FD))
+    let pool = fixture.pool_with(MemPoolProperties::new().handle_types(MemHandleTypes::POSIX_FD));
+    // Before that the driver exports none of its pointers.
+    drop(pool.export_fd().unwrap());
+    pool
 }
 
 pub(crate) fn import_own(fixture: &Fixture, pool: &MemPool) -> ImportedPool {
