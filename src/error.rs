@@ -175,8 +175,8 @@ pub enum Error {
     /// The device address of memory that should be there is 0.
     #[error("the device address is 0")]
     NullAddress,
-    /// The owner of foreign memory panicked when it was to let go of it.
-    #[error("the owner of foreign memory panicked")]
+    /// An owner, of foreign memory or kept by a graph, panicked when it was to let go.
+    #[error("an owner panicked when it was to let go")]
     OwnerPanicked,
     /// A DLPack tensor is not what is wanted, or not well-formed.
     #[cfg(feature = "dlpack")]

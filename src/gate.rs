@@ -115,3 +115,20 @@ pub(crate) fn arm() -> Result<()> {
     let _ = FORKED;
     Ok(())
 }
+
+/// Whether `child` answers true, in time, in a forked child.
+#[cfg(all(test, unix, not(cupool_shuttle)))]
+pub(crate) fn holds_in_child(child: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child runs this crate's code alone, which calls no driver there, and ends without returning into the
+    // test harness; the alarm ends it if it waits for a thread that it does not have.
+    unsafe {
+        let pid = libc::fork();
+        if pid == 0 {
+            libc::alarm(5);
+            let held = std::panic::catch_unwind(std::panic::AssertUnwindSafe(child)).unwrap_or(false);
+            libc::_exit(i32::from(!held));
+        }
+        let mut status = -1;
+        libc::waitpid(pid, &raw mut status, 0) == pid && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    }
+}

@@ -5,7 +5,7 @@
 //! somebody finds that the mark was passed: whoever retires the next owner, whoever asks for it, or the end of the
 //! context.
 
-use core::mem::forget;
+use core::{cell::Cell, mem::forget};
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -20,6 +20,11 @@ use crate::{
 
 /// How many of those that wait are asked about when another comes: more than one, so that they become fewer.
 const ASKED: usize = 4;
+
+thread_local! {
+    /// Whether this thread is dropping owners whose turn has come.
+    static DROPPING: Cell<bool> = const { Cell::new(false) };
+}
 
 /// A context's retired owners, and the events that they no longer need.
 pub(crate) struct Retired(Mutex<Queue>);
@@ -96,8 +101,17 @@ impl Retired {
         }
     }
 
-    /// Asks about a few, without waiting, and drops those whose work is done.
+    /// Asks about a few, without waiting, and drops those whose work is done. An owner that retires others has this not
+    /// done again inside, or the stack would grow with the number of those that wait.
     fn drop_some(&self, functions: &Functions) {
+        if DROPPING.replace(true) {
+            return;
+        }
+        self.drop_few(functions);
+        DROPPING.set(false);
+    }
+
+    fn drop_few(&self, functions: &Functions) {
         let waiting = self.lock().waiting.len();
         for _ in 0..waiting.min(ASKED) {
             let Some(first) = self.lock().waiting.pop_front() else { return };
@@ -155,7 +169,10 @@ impl Retired {
     }
 
     pub(crate) fn put_back(&self, marker: Marker) {
-        self.lock().spare.push(marker);
+        // In a forked child the lock may be held by a thread that is not there.
+        if gate::check().is_ok() {
+            self.lock().spare.push(marker);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -200,6 +217,7 @@ impl Context {
 
     /// An event of this context, for one use at a time.
     pub(crate) fn marker(&self) -> Result<Marker> {
+        gate::check()?;
         // Not in the condition: the lock would be held as long as that.
         let spare = self.retired().lock().spare.pop();
         if let Some(marker) = spare {
@@ -210,5 +228,28 @@ impl Context {
             // SAFETY: `with_current` makes the context current that is to own the event.
             unsafe { raw::event::event_create(functions, CUevent_flags_enum::CU_EVENT_DISABLE_TIMING) }.map(Marker)
         })
+    }
+}
+
+#[cfg(all(test, unix, not(cupool_shuttle)))]
+mod tests {
+    use crate::{Driver, Error, ForeignBuffer, Stream, gate::holds_in_child};
+
+    #[test]
+    fn a11_a_child_does_not_wait_for_a_lock_that_another_thread_held() {
+        let simulator = cupool_sim::Simulator::new();
+        // SAFETY: every entry behaves as the driver's.
+        let driver = unsafe { Driver::from_functions(simulator.functions()) };
+        let context = driver.device(0).unwrap().primary_context().unwrap();
+        let stream = Stream::new(&context).unwrap();
+        // SAFETY: nothing is ever done with the memory.
+        let foreign = || unsafe { ForeignBuffer::<u32, _, _>::new(512, 1, &stream, ()) }.map_err(|(error, ())| error);
+        let mut ours = Some(foreign().unwrap());
+        let held = stream.context().retired().lock();
+        assert!(holds_in_child(|| {
+            drop(ours.take());
+            foreign().err() == Some(Error::ForkedAfterInit)
+        }));
+        drop(held);
     }
 }

@@ -10,7 +10,9 @@ use bytemuck::Pod;
 use cuda_sys::{CUevent, CUgraph, Functions};
 
 use crate::{
-    Buffer, Context, Error, Result, Stream, StreamHandle, gate, raw, release,
+    Buffer, Context, Error, Result, Stream, StreamHandle,
+    foreign::retired::guarded,
+    gate, raw, release,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -43,13 +45,43 @@ impl<B: KeptBuffer + Sync> KeptBuffer for Arc<B> {
     }
 }
 
-type Owner = Box<dyn Send>;
+/// Things of any type, which end one by one: a panic of one is counted, and keeps none of the others from being waited
+/// for. In a forked child they are the parent's.
+#[derive(Default)]
+pub(super) struct Owners(Vec<Box<dyn Send>>);
+
+impl Owners {
+    pub(super) fn push(&mut self, owner: impl Send + 'static) {
+        self.0.push(Box::new(owner));
+    }
+
+    const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Drop for Owners {
+    fn drop(&mut self) {
+        let owners = core::mem::take(&mut self.0);
+        if gate::check().is_err() {
+            core::mem::forget(owners);
+            return;
+        }
+        for owner in owners {
+            guarded(|| drop(owner));
+        }
+    }
+}
 
 /// What a graph was given.
 #[derive(Default)]
 pub(super) struct Kept {
     pub(super) buffers: Vec<Box<dyn KeptBuffer>>,
-    pub(super) owners: Vec<Owner>,
+    pub(super) owners: Owners,
 }
 
 /// A graph that was captured, shared with what was instantiated from it.
@@ -180,7 +212,7 @@ unsafe fn free_after(functions: &Functions, buffer: Box<dyn KeptBuffer>, marks: 
 
 /// Owners, and the marks after which nothing needs them.
 struct Parked {
-    owners: Vec<Owner>,
+    owners: Owners,
     marks: Vec<CUevent>,
 }
 
@@ -201,6 +233,10 @@ impl ParkedOwners {
 
     /// Drops what is not needed any more, without waiting for the rest.
     pub(super) fn release_done(&self, functions: &Functions) {
+        // In a forked child the lock may be held by a thread that is not there.
+        if gate::check().is_err() {
+            return;
+        }
         let all = core::mem::take(&mut *lock(&self.0));
         for mut parked in all {
             // SAFETY: a parked mark is live, and is forgotten when it is done.
@@ -265,5 +301,42 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl fmt::Debug for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Kept").field("buffers", &self.buffers.len()).field("owners", &self.owners.len()).finish()
+    }
+}
+
+#[cfg(all(test, unix, not(cupool_shuttle)))]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::{Driver, Graph, gate::holds_in_child};
+
+    #[test]
+    fn a11_a_child_does_not_wait_for_a_lock_that_another_thread_held_and_leaves_owners_to_the_parent() {
+        struct Counts(Arc<AtomicUsize>);
+        impl Drop for Counts {
+            fn drop(&mut self) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+
+        let simulator = cupool_sim::Simulator::new();
+        // SAFETY: every entry behaves as the driver's.
+        let driver = unsafe { Driver::from_functions(simulator.functions()) };
+        let context = driver.device(0).unwrap().primary_context().unwrap();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let capture = || {
+            Graph::capture(&context, |capture| {
+                capture.keep(Counts(Arc::clone(&dropped)));
+                Ok(())
+            })
+        };
+        let mut graph = Some(capture().unwrap().0);
+        let held = lock(&context.parked_owners().0);
+        assert!(holds_in_child(|| {
+            drop(graph.take());
+            capture().err() == Some(Error::ForkedAfterInit) && dropped.load(Ordering::Relaxed) == 0
+        }));
+        drop(held);
     }
 }

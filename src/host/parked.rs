@@ -144,3 +144,23 @@ impl Context {
         Ok(unsafe { self.parked().free(self.driver().functions(), self.as_raw()) })
     }
 }
+
+#[cfg(all(test, unix, not(cupool_shuttle)))]
+mod tests {
+    use crate::{Driver, Error, PinnedBuffer, gate::holds_in_child};
+
+    #[test]
+    fn a11_a_child_does_not_wait_for_a_lock_that_another_thread_held() {
+        let simulator = cupool_sim::Simulator::new();
+        // SAFETY: every entry behaves as the driver's.
+        let driver = unsafe { Driver::from_functions(simulator.functions()) };
+        let context = driver.device(0).unwrap().primary_context().unwrap();
+        let mut ours = Some(PinnedBuffer::<u32>::new(&context, 1).unwrap());
+        let held = context.parked().lock();
+        assert!(holds_in_child(|| {
+            drop(ours.take());
+            PinnedBuffer::<u32>::new(&context, 1).err() == Some(Error::ForkedAfterInit)
+        }));
+        drop(held);
+    }
+}

@@ -308,6 +308,7 @@ impl Drop for Owned {
 impl Context {
     /// Memory of `bytes` bytes or more that the device does not use.
     fn take_pinned(&self, bytes: usize) -> Result<Memory> {
+        gate::check()?;
         let functions = self.driver().functions();
         if let Some(pinned) = self.parked().take(functions, bytes) {
             return Ok(pinned);

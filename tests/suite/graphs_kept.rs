@@ -5,7 +5,9 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use cupool::{Buffer, Graph, InstantiateOptions, MemPool, Stream, cuda_sys::CUresult};
+use cupool::{
+    Buffer, Error, Event, Graph, InstantiateOptions, MemPool, Stream, cuda_sys::CUresult, recent_release_failures,
+};
 use cupool_sim::Symbol;
 
 use crate::{fixture::Fixture, gate::Gate};
@@ -156,4 +158,57 @@ fn g5_a_kept_buffer_that_nothing_can_order_behind_the_launches_is_leaked() {
     fixture.context().synchronize().unwrap();
     assert_eq!(fixture.sim().live().allocations, 1);
     fixture.assert_no_findings();
+}
+
+#[test]
+fn c2_a_panic_of_an_owner_that_a_graph_kept_is_counted_and_hurries_no_other() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+    }
+    /// Counts how often it goes before the device has got to its mark.
+    struct Needed(Event, Arc<AtomicUsize>);
+    impl Drop for Needed {
+        fn drop(&mut self) {
+            self.1.fetch_add(usize::from(!self.0.query().unwrap()), Ordering::Relaxed);
+        }
+    }
+
+    for trims in [true, false] {
+        let fixture = Fixture::simulated();
+        let (context, pool, early) = (fixture.context(), fixture.pool(), Arc::new(AtomicUsize::new(0)));
+        let (stream, other) = (fixture.stream(), fixture.stream());
+        let mark = Event::new(&context).unwrap();
+        for stream in [&stream, &other] {
+            let mut buffer = pool.alloc::<u8, _>(10, stream).unwrap();
+            (0..50).for_each(|value| buffer.fill(value).unwrap());
+        }
+        mark.record(&other).unwrap();
+        let launched = |stream: &Stream, owners: Vec<Box<dyn Send>>| {
+            let (graph, ()) = Graph::capture(&context, |capture| {
+                owners.into_iter().for_each(|owner| capture.keep(owner));
+                Ok(())
+            })
+            .unwrap();
+            let mut exec = graph.instantiate(Default::default()).unwrap();
+            // SAFETY: the graph does nothing.
+            unsafe { exec.launch(stream) }.unwrap();
+            exec
+        };
+        let first = launched(&stream, vec![Box::new(Panics), Box::new(Panics)]);
+        let second = launched(&other, vec![Box::new(Needed(mark, Arc::clone(&early)))]);
+        drop((first, second));
+        if trims {
+            assert_eq!(context.trim_graph_owners(), Ok(3));
+        } else {
+            stream.synchronize().unwrap();
+            drop(Graph::capture(&context, |_| Ok(())).unwrap());
+            context.trim_graph_owners().unwrap();
+        }
+        assert_eq!(early.load(Ordering::Relaxed), 0);
+    }
+    let panics = recent_release_failures().iter().filter(|error| **error == Error::OwnerPanicked).count();
+    assert!(panics >= 4, "{panics}");
 }

@@ -46,8 +46,8 @@ impl<T: Pod> PinnedBuffer<T> {
     ///
     /// # Safety
     /// Unless there is no element, `address` must come from `cuMemAllocHost` or `cuMemHostAlloc` in that context, or from
-    /// [`into_raw_parts`](Self::into_raw_parts), with at least so many initialised elements; the caller must own it, and
-    /// all use of it by devices and others must be done.
+    /// [`into_raw_parts`](Self::into_raw_parts) with that context, with at least so many initialised elements; the caller
+    /// must own it, and all use of it by devices and others must be done.
     #[doc(alias = "cuEventCreate")]
     pub unsafe fn from_raw_parts(context: &Context, address: *mut T, len: usize) -> Result<Self> {
         let bytes = byte_len::<T>(len)?;
