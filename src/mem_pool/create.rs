@@ -62,6 +62,7 @@ impl MemPool {
         if properties.kind == MemKind::Pinned && location.is_host() {
             // SAFETY: nothing is taken away.
             unsafe { pool.set_access(device.as_raw(), Access::ReadWrite)? };
+            pool.granted.push(device.as_raw());
         }
         if version < REUSE_IS_SOUND {
             pool.set_reuse_allow_opportunistic(false)?;
