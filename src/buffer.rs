@@ -116,7 +116,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     }
 
     /// The device address of the first element, for kernels and other libraries; 0 if nothing was allocated because
-    /// there is nothing to hold.
+    /// there is nothing to hold, or if the memory was given up (see [`Error::LoanForgotten`]).
     #[must_use]
     #[inline]
     pub const fn as_raw(&self) -> CUdeviceptr_v2 {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cuda_sys::CUcontext;
 
 use crate::{
-    Device, Driver, Error, Result, foreign::retired::Retired, graph::ParkedOwners, host::Parked, raw, release,
+    Device, Driver, Error, Result, foreign::retired::Retired, gate, graph::ParkedOwners, host::Parked, raw, release,
     staging::Staging,
 };
 
@@ -53,6 +53,7 @@ impl Device {
     /// Whatever the driver answers: out of memory, or a device that another process holds exclusively.
     #[doc(alias = "cuDevicePrimaryCtxRetain")]
     pub fn primary_context(self) -> Result<Context> {
+        gate::arm()?;
         let raw = raw::context::device_primary_ctx_retain(self.driver().functions(), self.as_raw())?;
         // SAFETY: the retain was just made.
         Ok(unsafe { Context::from_raw(self, raw) })
@@ -102,6 +103,8 @@ impl Context {
     }
 
     fn with_retain(device: Device, raw: CUcontext, retain: Option<Retain>) -> Self {
+        // Whoever made it has initialised the driver. Nobody can be told here if forks cannot be noticed.
+        let _ = gate::arm();
         Self {
             shared: Arc::new(Shared {
                 raw,

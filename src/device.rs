@@ -7,7 +7,7 @@ use core::{
 
 use cuda_sys::{CUdevice, CUdevice_attribute, CUresult};
 
-use crate::{Driver, Error, Result, raw};
+use crate::{Driver, Error, Result, gate, raw};
 
 /// A device, by its number in this process. Free to copy; it holds nothing on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +53,7 @@ impl Device {
         Ok(terminated(&text))
     }
 
-    /// Where the device sits on the PCI bus, such as `0000:3b:00.0`.
+    /// Where the device sits on the PCI bus, such as `0000:3B:00.0`: in capital letters, where Linux has small ones.
     ///
     /// # Errors
     /// Whatever the driver answers.
@@ -64,7 +64,7 @@ impl Device {
         Ok(terminated(&text))
     }
 
-    /// The device's UUID; the MIG instance's own where the device is one.
+    /// The device's UUID; the MIG instance's own where the device is one, since CUDA 11.4.
     ///
     /// # Errors
     /// Whatever the driver answers.
@@ -119,6 +119,8 @@ impl Device {
     /// # Errors
     /// [`Error::PoolsUnsupported`], or whatever the driver answers.
     pub fn ensure_memory_pools_supported(self) -> Result<()> {
+        // Pools come next.
+        gate::arm()?;
         match self.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) {
             Ok(0) => Err(Error::PoolsUnsupported { device: self.raw }),
             Err(error) if error.code() != Some(CUresult::CUDA_ERROR_INVALID_VALUE) => Err(error),

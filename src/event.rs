@@ -225,16 +225,20 @@ impl TimedEvent {
     ///
     /// # Errors
     /// [`Error::NotReady`] if either mark has not been passed yet, [`Error::NotRecorded`] if either event never was
-    /// recorded; else whatever the driver answers.
+    /// recorded, [`Error::ContextMismatch`] if they are of two devices, whose clocks are not one; else whatever the
+    /// driver answers.
     #[doc(alias = "cuEventElapsedTime")]
     pub fn elapsed_ms_since(&self, start: &Self) -> Result<f32> {
         self.driver().ensure_same(start.driver())?;
+        if self.context().device() != start.context().device() {
+            return Err(Error::ContextMismatch);
+        }
         // SAFETY: both are borrowed, hence live.
         let elapsed =
             unsafe { raw::event::event_elapsed_time(self.driver().functions(), start.as_raw(), self.as_raw()) };
         elapsed.map_err(|error| match error.code() {
             Some(CUresult::CUDA_ERROR_NOT_READY) => Error::NotReady,
-            // Both handles are live and timed, so the driver can only mean the record.
+            // Both handles are live, timed and of one device, so the driver can only mean the record.
             Some(CUresult::CUDA_ERROR_INVALID_HANDLE) => Error::NotRecorded,
             _ => error,
         })

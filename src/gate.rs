@@ -91,7 +91,8 @@ fn check_closed() -> Result<()> {
     if CLOSED.load(Ordering::Relaxed) & FORKED == 0 { Ok(()) } else { Err(Error::ForkedAfterInit) }
 }
 
-/// From now on a forked child is one that inherits an initialised driver.
+/// From now on a forked child is one that inherits an initialised driver. Asked for wherever something is first made or
+/// found, since it may be somebody else who has initialised the driver.
 #[cfg(unix)]
 pub(crate) fn arm() -> Result<()> {
     use std::sync::OnceLock;

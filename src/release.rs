@@ -11,7 +11,7 @@ use std::{
 
 use cuda_sys::CUresult;
 
-use crate::{Error, Result};
+use crate::{Error, Result, gate};
 
 /// How many failures [`recent_release_failures`] remembers.
 const REMEMBERED: usize = 16;
@@ -58,7 +58,8 @@ pub(crate) fn report(result: Result<()>) {
 #[cold]
 #[inline(never)]
 fn note(error: Error) {
-    if is_over(&error) {
+    // In a forked child nothing is lost, and a thread that is not there may hold the locks.
+    if is_over(&error) || gate::check().is_err() {
         return;
     }
     FAILURES.fetch_add(1, Ordering::Relaxed);

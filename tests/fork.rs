@@ -16,8 +16,8 @@ use std::{
 };
 
 use cupool::{
-    Buffer, Context, Driver, Error, Event, ForeignBuffer, MemHandleTypes, MemPool, MemPoolProperties, Stream,
-    TimedEvent, ipc::ImportedPool, release_failures,
+    Buffer, Context, ContextRef, Device, Driver, Error, Event, ForeignBuffer, ManagedBuffer, MemHandleTypes, MemPool,
+    MemPoolProperties, Stream, TimedEvent, cuda_sys::CUresult, ipc::ImportedPool, release_failures,
 };
 use cupool_sim::Simulator;
 
@@ -165,6 +165,68 @@ fn a11_loans_end_silently_in_the_child() {
     }
     assert_eq!((counted, lost), (0, 1), "in the parent");
     expect_success(pid);
+}
+
+#[test]
+fn a11_managed_memory_with_a_forgotten_loan_ends_silently_in_the_child() {
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, _simulator) = driver();
+    let Objects { context, stream, .. } = objects(driver);
+    let other = Stream::new(&context).unwrap();
+    let forgotten = ManagedBuffer::<u32>::alloc(100, stream).unwrap();
+    core::mem::forget(forgotten.read_on(&other).unwrap());
+    let failures = release_failures();
+    in_child(|| {
+        drop(forgotten);
+        release_failures() == failures
+    });
+    assert_eq!(release_failures() - failures, 1, "in the parent");
+}
+
+/// Somebody else has initialised the driver, and has said which device is meant, or which context.
+#[test]
+fn a11_a_fork_is_noticed_whoever_initialised_the_driver() {
+    const TEST: &str = "a11_a_fork_is_noticed_whoever_initialised_the_driver";
+    const DOOR: &str = "CUPOOL_TEST_FORK_DOOR";
+    let Ok(door) = std::env::var(DOOR) else {
+        // This process may have been told to notice forks by another test: each door in one of its own.
+        for door in ["primary context", "borrowed context", "pool", "default pool"] {
+            let mut child = Command::new(std::env::current_exe().unwrap());
+            let ended = child.args(["--exact", TEST, "--nocapture"]).env(DOOR, door).output().unwrap();
+            assert!(ended.status.success(), "{door}: {}", String::from_utf8_lossy(&ended.stderr));
+        }
+        return;
+    };
+    let (driver, _simulator) = driver();
+    // SAFETY: anybody may call it at any time.
+    assert_eq!(unsafe { (driver.functions().cuInit)(0) }, CUresult::CUDA_SUCCESS);
+    let device = Device::from_raw(driver, 0);
+    let forked = Error::ForkedAfterInit;
+    match door.as_str() {
+        "primary context" => {
+            let context = device.primary_context().unwrap();
+            in_child(|| context.synchronize() == Err(forked));
+        }
+        "borrowed context" => {
+            let mut raw = core::ptr::null_mut();
+            // SAFETY: the driver writes the context, which nobody releases.
+            assert_eq!(
+                unsafe { (driver.functions().cuDevicePrimaryCtxRetain)(&raw mut raw, 0) },
+                CUresult::CUDA_SUCCESS
+            );
+            // SAFETY: just retained, for ever.
+            let context = unsafe { ContextRef::borrow_raw(device, raw) };
+            in_child(|| context.synchronize() == Err(forked));
+        }
+        "pool" => {
+            let pool = MemPool::with_properties(&device, &MemPoolProperties::new().max_size(64 << 20)).unwrap();
+            in_child(|| pool.usage() == Err(forked));
+        }
+        _ => {
+            let pool = MemPool::default_of(&device).unwrap();
+            in_child(|| pool.usage() == Err(forked));
+        }
+    }
 }
 
 #[test]

@@ -131,8 +131,8 @@ impl Memory {
 
 impl Context {
     /// Frees the page-locked memory of dropped [`PinnedBuffer`](crate::PinnedBuffer)s, which is kept for reuse, and
-    /// returns how many bytes that were. Waits for the device. Without it, up to 256 MiB are kept until the context's
-    /// last owner is dropped.
+    /// returns how many bytes that were. Waits for the device. Without it, all is kept until the context's last owner is
+    /// dropped, or until more is made while more than 256 MiB are kept: then this is done first.
     ///
     /// # Errors
     /// [`Error::ForkedAfterInit`](crate::Error::ForkedAfterInit). What cannot be freed is counted as a

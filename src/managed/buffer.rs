@@ -35,7 +35,7 @@ use crate::{
 /// Memory comes from a pool of managed memory ([`Buffer::into_managed`], since CUDA 13.0) or from none
 /// ([`alloc`](Self::alloc), everywhere). That of a pool is freed in stream order. The other kind cannot be: it goes to
 /// the context, which keeps it for the next `alloc`; see [`Context::trim_managed`](crate::Context::trim_managed). `Drop`
-/// waits in neither case. What either is told about where to be ([`set_preferred_location`](Self::set_preferred_location)
+/// waits in neither case, unless it drops the context's last owner. What either is told about where to be ([`set_preferred_location`](Self::set_preferred_location)
 /// and the like) may stay with memory that is used again, and with its neighbours on the same page.
 ///
 /// ```
@@ -113,12 +113,13 @@ fn exclusive_device(driver: Driver) -> Result<Option<i32>> {
 
 impl<T: Pod, S: StreamHandle> ManagedBuffer<T, S> {
     /// Allocates `len` elements that come from no pool, with whatever bytes were there before. The memory is the host's
-    /// and every device's from the start; `stream` is its home from then on. Slow (some 10 µs and more), unless memory
-    /// of an earlier buffer fits.
+    /// and every device's from the start; `stream` is its home from then on. Slow (some 10 µs and more, and a wait for the
+    /// device where the context keeps [much](crate::Context::trim_managed)), unless memory of an earlier buffer fits.
     ///
     /// # Errors
     /// [`Error::ManagedMemoryUnsupported`], [`Error::SizeOverflow`], [`Error::NotPrimary`] if the stream's context is not
-    /// a primary one; else whatever the driver answers.
+    /// a primary one, [`Error::StreamCapturing`] for the stream of a [`Capture`](crate::Capture); else whatever the driver
+    /// answers.
     #[doc(alias = "cuMemAllocManaged")]
     #[doc(alias = "cudaMallocManaged")]
     pub fn alloc(len: usize, stream: S) -> Result<Self> {
@@ -255,10 +256,10 @@ impl<T: Pod, S: StreamHandle> ManagedBuffer<T, S> {
     }
 
     /// Gives the memory back in the home stream's order and says how that went: as [`Buffer::free`] for memory of a pool;
-    /// other memory goes to its context, which frees it once the device is done with it.
+    /// other memory goes to its context, which keeps it for the next [`alloc`](Self::alloc).
     ///
     /// # Errors
-    /// Whatever the driver answers; the memory is then lost.
+    /// Whatever the driver answers, and [`Error::LoanForgotten`]; the memory is then lost.
     #[doc(alias = "cuMemFreeAsync")]
     #[doc(alias = "cuMemFree")]
     pub fn free(self) -> Result<()> {

@@ -17,8 +17,9 @@ impl MemPool {
     /// # Errors
     /// [`Error::Unsupported`](crate::Error::Unsupported) before CUDA 13.0,
     /// [`Error::PoolsUnsupported`](crate::Error::PoolsUnsupported),
-    /// [`Error::PoolKindUnsupported`](crate::Error::PoolKindUnsupported), or whatever the driver answers: some have no
-    /// default pool where they have others.
+    /// [`Error::PoolKindUnsupported`](crate::Error::PoolKindUnsupported),
+    /// [`Error::PoolProperties`](crate::Error::PoolProperties) for pinned memory nowhere in particular, or whatever the
+    /// driver answers: some have no default pool where they have others.
     #[doc(alias = "cuMemGetDefaultMemPool")]
     #[doc(alias = "cudaMemGetDefaultMemPool")]
     pub fn default_at(device: &Device, location: MemPoolLocation, kind: MemKind) -> Result<MemPoolRef<'static>> {
@@ -61,6 +62,7 @@ impl MemPool {
         if properties.kind == MemKind::Pinned && location.is_host() {
             // SAFETY: nothing is taken away.
             unsafe { pool.set_access(device.as_raw(), Access::ReadWrite)? };
+            pool.granted.push(device.as_raw());
         }
         if version < REUSE_IS_SOUND {
             pool.set_reuse_allow_opportunistic(false)?;

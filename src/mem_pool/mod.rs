@@ -69,7 +69,7 @@ pub struct MemPool {
     made: Option<MemPoolProperties>,
     rescue: AtomicBool,
     soft_limit: limit::SoftLimit,
-    /// Devices that were granted access, to be taken back.
+    /// Devices that were granted access, to be taken back; the pool's own among them where it does not own the memory.
     granted: Vec<CUdevice>,
     /// It was made its device's current pool, and may be yet.
     was_current: bool,

@@ -79,6 +79,8 @@ pub(crate) fn mem_get_mem_pool(
     relaxed(functions, || unsafe { out(|pool| call!(functions, cuMemGetMemPool?(pool, location, kind))) })
 }
 
+/// The callers see to the relaxed mode: they hold a lock meanwhile, under which leaving it must not be reported.
+///
 /// # Safety
 /// `pool` must be a live pool on `device`. Once it is not, the device's default pool takes its place.
 pub(crate) unsafe fn device_set_mem_pool(functions: &Functions, device: CUdevice, pool: CUmemoryPool) -> Result<()> {

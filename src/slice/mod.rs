@@ -82,8 +82,8 @@ macro_rules! common {
                 self.len.wrapping_mul(size_of::<T>())
             }
 
-            /// The device address of the first element; 0 if nothing was allocated because there is none. Using it
-            /// is subject to the home stream's order.
+            /// The device address of the first element; 0 if nothing was allocated because there is none, or if the
+            /// memory was given up (see [`Error::LoanForgotten`]). Using it is subject to the home stream's order.
             #[must_use]
             #[inline]
             pub const fn as_raw(&self) -> CUdeviceptr_v2 {

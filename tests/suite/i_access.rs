@@ -1,6 +1,6 @@
 //! Which devices reach a pool's memory. Two devices are simulated ones.
 
-use cupool::{Access, Device, Error, MemPool, MemPoolProperties, Stream};
+use cupool::{Access, Device, Error, MemPool, MemPoolLocation, MemPoolProperties, Stream};
 use cupool_sim::{Builder, CUresult, Simulator, Symbol};
 
 use crate::fixture::{Fixture, POOL_SIZE};
@@ -214,6 +214,39 @@ fn f19_a_pool_that_would_begin_with_anothers_access_is_not_handed_out() {
     let error = MemPool::with_properties(&fixture.device(), &properties).unwrap_err();
     assert_eq!(error.code(), Some(CUresult::CUDA_ERROR_UNKNOWN));
     assert_eq!(fixture.pool().access_of(&peer), Ok(Access::None), "the next attempt takes it back");
+}
+
+#[test]
+fn f19_the_handles_next_pool_may_be_the_peers_own() {
+    let fixture = Fixture::with(stale());
+    let (peer, stream, mut pool) = (peer(&fixture), fixture.stream(), fixture.pool());
+    pool.grant(&peer, Access::ReadWrite).unwrap();
+    let (handle, buffer) = (pool.as_raw(), pool.alloc::<u8, _>(100, &stream).unwrap());
+    drop(pool);
+    drop(buffer);
+    stream.synchronize().unwrap();
+    let next = MemPool::with_properties(&peer, &MemPoolProperties::new().max_size(POOL_SIZE)).unwrap();
+    assert_eq!(next.as_raw(), handle);
+    assert_eq!(next.access_of(&peer), Ok(Access::ReadWrite));
+}
+
+#[test]
+fn f19_what_a_pool_of_host_memory_begins_with_does_not_pass_on_either() {
+    let properties = MemPoolProperties::new().max_size(POOL_SIZE);
+    for (in_use, reach) in [(false, false), (false, true), (true, false), (true, true)] {
+        let fixture = Fixture::with(stale().peer_access(reach));
+        let (device, peer, stream) = (fixture.device(), peer(&fixture), fixture.stream());
+        let pool = MemPool::with_properties(&device, &properties.location(MemPoolLocation::NearestHostNuma)).unwrap();
+        let (handle, buffer) = (pool.as_raw(), in_use.then(|| pool.alloc::<u8, _>(100, &stream).unwrap()));
+        drop(pool);
+        drop(buffer);
+        stream.synchronize().unwrap();
+        let next = MemPool::with_properties(&peer, &properties).unwrap();
+        assert_eq!(next.as_raw(), handle);
+        if reach {
+            assert_eq!(next.access_of(&device), Ok(Access::None));
+        }
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Events: recorded or not, passed or not, and never made where one stream does all.
 
-use cupool::{Error, Event, TimedEvent};
-use cupool_sim::Symbol;
+use cupool::{Error, Event, Stream, TimedEvent};
+use cupool_sim::{Simulator, Symbol};
 
 use crate::{fixture::Fixture, gate::Gate};
 
@@ -35,6 +35,20 @@ fn j3_the_time_since_an_event_that_was_never_recorded_is_an_error() {
     assert_eq!(end.elapsed_ms_since(&start), Err(Error::NotRecorded));
     assert_eq!(start.elapsed_ms_since(&end), Err(Error::NotRecorded));
     assert_eq!(Error::NotRecorded.to_string(), "the event was never recorded");
+}
+
+#[test]
+fn j3_there_is_no_time_between_the_marks_of_two_devices() {
+    let fixture = Fixture::with(Simulator::builder().devices(2));
+    let events = [0, 1].map(|ordinal| {
+        let context = fixture.driver().device(ordinal).unwrap().primary_context().unwrap();
+        let (stream, event) = (Stream::new(&context).unwrap(), TimedEvent::new(&context).unwrap());
+        event.record(&stream).unwrap();
+        event.synchronize().unwrap();
+        event
+    });
+    assert_eq!(events[1].elapsed_ms_since(&events[0]), Err(Error::ContextMismatch));
+    assert!(events[1].elapsed_ms_since(&events[1]).is_ok());
 }
 
 #[test]

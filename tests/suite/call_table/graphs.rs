@@ -1,6 +1,6 @@
 //! Captures, graphs and their memory.
 
-use cupool::{Buffer, CaptureMode, Graph, InstantiateOptions, RelaxedCaptureMode};
+use cupool::{Buffer, CaptureMode, Graph, InstantiateOptions};
 
 use super::*;
 
@@ -104,7 +104,6 @@ fn in_a_capture(table: &mut Table<'_>) {
         table.row("GraphBuffer::into_raw_parts", &[], || other.into_raw_parts());
         let beside = [EXCHANGE, cuMemAllocFromPoolAsync, EXCHANGE];
         drop(table.row("MemPool::alloc (beside a capture)", &beside, || pool.alloc::<u8, _>(9, &*stream).unwrap()));
-        drop(table.row("RelaxedCaptureMode::new", &[], || RelaxedCaptureMode::new(fixture.driver())));
         Ok(())
     });
     drop(captured.unwrap());

@@ -26,7 +26,8 @@ pub(super) fn default_streams(table: &mut Table<'_>) {
     let retain = [cuDevicePrimaryCtxRetain];
     drop(table.row("DefaultStream::new (a borrowed context)", &retain, || LegacyStream::new(&borrowed).unwrap()));
     table.row("DefaultStream::synchronize", &inside(cuStreamSynchronize), || stream.synchronize().unwrap());
-    table.row("DefaultStream::query", &inside(cuStreamQuery), || stream.query().unwrap());
+    let query = [cuCtxPushCurrent, cuStreamIsCapturing, cuStreamQuery, cuCtxPopCurrent];
+    table.row("DefaultStream::query", &query, || stream.query().unwrap());
     table.row("DefaultStream::record", &inside(cuEventRecord), || stream.record(&event).unwrap());
     table.row("DefaultStream::wait", &inside(cuStreamWaitEvent), || stream.wait(&event).unwrap());
     stream.wait_for(&home).unwrap();
@@ -54,13 +55,18 @@ pub(super) fn default_streams(table: &mut Table<'_>) {
     table.row("drop of DefaultStream", &[], || drop(stream));
 }
 
+/// The two of them are asked whether they share managed memory with the host.
+const EVERY_DEVICE: [cupool_sim::Symbol; 3] = [cuDeviceGetCount, cuDeviceGetAttribute, cuDeviceGetAttribute];
+
 pub(super) fn managed(table: &mut Table<'_>) {
     let context = table.fixture.context();
     let [home, other] = [(), ()].map(|()| Stream::new(&context).unwrap());
     let default = LegacyStream::new(&context).unwrap();
     let device = context.device();
     let create = [
-        &[cuDeviceGetAttribute, cuDeviceGetCount, cuDeviceGetAttribute, cuCtxPushCurrent, cuEventCreate][..],
+        &[cuDeviceGetAttribute][..],
+        &EVERY_DEVICE,
+        &[cuCtxPushCurrent, cuEventCreate],
         &[EXCHANGE, cuMemAllocManaged, EXCHANGE, cuCtxPopCurrent],
     ];
     let alloc = || ManagedBuffer::<u32, _>::alloc(64, &home).unwrap();
@@ -103,7 +109,7 @@ pub(super) fn managed(table: &mut Table<'_>) {
     let retire = [cuStreamIsCapturing, cuEventRecord];
     table.row("drop of ManagedBuffer", &retire, || drop(buffer));
     home.synchronize().unwrap();
-    let reuse = [cuDeviceGetAttribute, cuDeviceGetCount, cuDeviceGetAttribute, EXCHANGE, cuEventQuery, EXCHANGE];
+    let reuse = [&[cuDeviceGetAttribute][..], &EVERY_DEVICE, &[EXCHANGE, cuEventQuery, EXCHANGE]].concat();
     let buffer = table.row("ManagedBuffer::alloc (reused)", &reuse, alloc);
     table.row("ManagedBuffer::free", &retire, || buffer.free().unwrap());
     let free = [
@@ -113,7 +119,7 @@ pub(super) fn managed(table: &mut Table<'_>) {
     table.row("Context::trim_managed", &free.concat(), || context.trim_managed().unwrap());
 
     let buffer = managed_pool(device).alloc::<u32, _>(64, &home).unwrap();
-    let check = [EXCHANGE, cuPointerGetAttribute, EXCHANGE, cuDeviceGetCount, cuDeviceGetAttribute];
+    let check = [&[EXCHANGE, cuPointerGetAttribute, EXCHANGE][..], &EVERY_DEVICE].concat();
     let buffer = table.row("Buffer::into_managed", &check, || buffer.into_managed().unwrap());
     table.row("ManagedBuffer::free (of a pool)", &[cuMemFreeAsync], || buffer.free().unwrap());
 }
