@@ -175,8 +175,8 @@ pub enum Error {
     /// The device address of memory that should be there is 0.
     #[error("the device address is 0")]
     NullAddress,
-    /// The owner of foreign memory panicked when it was to let go of it.
-    #[error("the owner of foreign memory panicked")]
+    /// The owner of foreign memory, or something that a graph was given to keep, panicked when it was dropped.
+    #[error("an owner panicked when it was dropped")]
     OwnerPanicked,
     /// A DLPack tensor is not what is wanted, or not well-formed.
     #[cfg(feature = "dlpack")]

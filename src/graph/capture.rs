@@ -203,7 +203,8 @@ impl<'s> Capture<'s> {
     ///
     /// If they are not when the last of those is dropped, `owner` stays with the context: until the next capture or
     /// instantiation in it, [`Context::trim_graph_owners`], or the context's end. An owner that itself keeps the
-    /// context alive delays that end, so give buffers to [`keep_buffer`](Self::keep_buffer) where that can be.
+    /// context alive delays that end, so give buffers to [`keep_buffer`](Self::keep_buffer) where that can be. A panic
+    /// in its `Drop` is counted as a [release failure](crate::release_failures).
     pub fn keep(&self, owner: impl Send + 'static) {
         self.kept.borrow_mut().owners.push(Box::new(owner));
     }

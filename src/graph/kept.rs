@@ -10,7 +10,9 @@ use bytemuck::Pod;
 use cuda_sys::{CUevent, CUgraph, Functions};
 
 use crate::{
-    Buffer, Context, Error, Result, Stream, StreamHandle, gate, raw, release,
+    Buffer, Context, Error, Result, Stream, StreamHandle,
+    foreign::retired::guarded,
+    gate, raw, release,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -52,6 +54,23 @@ pub(super) struct Kept {
     pub(super) owners: Vec<Owner>,
 }
 
+impl Drop for Kept {
+    fn drop(&mut self) {
+        drop_owners(core::mem::take(&mut self.owners));
+    }
+}
+
+/// Drops what belongs to somebody else, each by itself: a panic of one is counted, and is nothing to the others nor to
+/// what was to come after. In a forked child they are the parent's.
+fn drop_owners(owners: Vec<Owner>) {
+    if gate::check().is_err() {
+        return core::mem::forget(owners);
+    }
+    for owner in owners {
+        guarded(|| drop(owner));
+    }
+}
+
 /// A graph that was captured, shared with what was instantiated from it.
 pub(super) struct Captured {
     raw: CUgraph,
@@ -89,7 +108,10 @@ impl Captured {
 
     /// What was instantiated is gone; its last launch may run until the event, which is given away.
     pub(super) fn runs_until(&self, event: CUevent) {
-        lock(&self.until).push(event);
+        // In a forked child a thread that is no more may hold the lock, and nothing is waited for.
+        if gate::check().is_ok() {
+            lock(&self.until).push(event);
+        }
     }
 
     /// The same, and nothing says how long.
@@ -106,7 +128,7 @@ impl Drop for Captured {
             release::report(unsafe { raw::graph::graph_destroy(functions, self.raw) });
         }
         let mut marks = core::mem::take(self.until.get_mut().unwrap_or_else(PoisonError::into_inner));
-        let Kept { buffers, owners } = core::mem::take(&mut self.kept);
+        let (buffers, owners) = (core::mem::take(&mut self.kept.buffers), core::mem::take(&mut self.kept.owners));
         if self.never_done.load(Ordering::Relaxed) {
             if !(buffers.is_empty() && owners.is_empty()) {
                 release::report(Err(Error::OrderLost));
@@ -120,13 +142,10 @@ impl Drop for Captured {
                     free_after(functions, buffer, &marks);
                 }
             }
-            let parked = Parked { owners, marks };
-            if parked.marks.is_empty() || parked.owners.is_empty() {
-                marks = parked.marks;
-            } else {
-                self.context.parked_owners().park(parked);
-                return;
+            if !(marks.is_empty() || owners.is_empty()) {
+                return self.context.parked_owners().park(Parked { owners, marks });
             }
+            drop_owners(owners);
         }
         for mark in marks {
             // SAFETY: nobody else has it; waits that were enqueued on it stay in force without it.
@@ -164,8 +183,9 @@ unsafe fn is_done(functions: &Functions, mark: CUevent) -> bool {
 unsafe fn free_after(functions: &Functions, buffer: Box<dyn KeptBuffer>, marks: &[CUevent]) {
     let home = buffer.home_stream();
     let behind = marks.iter().try_for_each(|mark| {
-        // SAFETY: the home stream is live as long as the buffer, and the mark is too.
-        unsafe { raw::stream::stream_wait_event(functions, home.as_raw(), *mark) }
+        home.ensure_outside_captures()
+            // SAFETY: the home stream is live as long as the buffer, and the mark is too.
+            .and_then(|()| unsafe { raw::stream::stream_wait_event(functions, home.as_raw(), *mark) })
             // SAFETY: as above.
             .or_else(|error| unsafe { raw::event::event_synchronize(functions, *mark) }.map_err(|_| error))
     });
@@ -201,13 +221,17 @@ impl ParkedOwners {
 
     /// Drops what is not needed any more, without waiting for the rest.
     pub(super) fn release_done(&self, functions: &Functions) {
+        // In a forked child a thread that is no more may hold the lock.
+        if gate::check().is_err() {
+            return;
+        }
         let all = core::mem::take(&mut *lock(&self.0));
         for mut parked in all {
             // SAFETY: a parked mark is live, and is forgotten when it is done.
             parked.marks.retain(|mark| !unsafe { is_done(functions, *mark) });
             // The lock is not held while owners are dropped, who may come back here.
             if parked.marks.is_empty() {
-                drop(parked.owners);
+                drop_owners(parked.owners);
             } else {
                 self.park(parked);
             }
@@ -235,7 +259,7 @@ impl ParkedOwners {
                 }
                 _ => {
                     released += owners.len();
-                    drop(owners);
+                    drop_owners(owners);
                 }
             }
         }
