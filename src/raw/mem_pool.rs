@@ -82,7 +82,7 @@ pub(crate) fn mem_get_mem_pool(
 /// # Safety
 /// `pool` must be a live pool on `device`. Once it is not, the device's default pool takes its place.
 pub(crate) unsafe fn device_set_mem_pool(functions: &Functions, device: CUdevice, pool: CUmemoryPool) -> Result<()> {
-    relaxed(functions, || call!(functions, cuDeviceSetMemPool?(device, pool)))
+    call!(functions, cuDeviceSetMemPool?(device, pool))
 }
 
 /// # Safety
