@@ -11,7 +11,9 @@ static DRIVERS: RwLock<Vec<&'static Functions>> = RwLock::new(Vec::new());
 
 /// Whether that is asked for.
 pub(crate) fn is_asked_for(functions: &Functions) -> bool {
+    // In a forked child a thread that is not there may hold the lock.
     gate::RELAXED_CALLS.is_any()
+        && gate::check().is_ok()
         && DRIVERS.read().unwrap_or_else(PoisonError::into_inner).iter().any(|asked| core::ptr::eq(*asked, functions))
 }
 
@@ -24,6 +26,13 @@ pub(crate) fn is_asked_for(functions: &Functions) -> bool {
 /// is harmless, whatever happens elsewhere. For allocations, frees, [`Stream::query`](crate::Stream::query) and
 /// [`Stream::synchronize`](crate::Stream::synchronize) that would cost two more driver calls each (some 22 ns together),
 /// so it is done while somebody asks for it. A process that captures in the other modes need not.
+///
+/// It also says that captures are expected. Asking whether a stream is captured costs a call, so only while one of these
+/// exists is it asked before each wait, each allocation and each fence between two streams: those answer
+/// [`Error::StreamCapturing`](crate::Error::StreamCapturing) then, rather than end the capture in an error, hand out the graph's
+/// memory as if it were the pool's ([`MemPool::alloc_captured`](crate::MemPool::alloc_captured) is for that), or put into
+/// the graph what was to order the streams themselves. So who captures a stream that memory of this crate is at home on,
+/// or lent to, in whatever mode, must see to it that there is one from before the capture begins until it has ended.
 ///
 /// ```
 /// # use cupool::*;

@@ -15,9 +15,9 @@ pub(crate) fn fence(earlier: &Stream, later: &Stream) -> Result<()> {
     if earlier.is_same(later) {
         return Ok(());
     }
-    // A fence would draw the other stream into the capture.
-    earlier.ensure_not_captured()?;
-    later.ensure_not_captured()?;
+    // A fence would draw the other stream into the capture, and order nothing outside it.
+    earlier.ensure_outside_captures()?;
+    later.ensure_outside_captures()?;
     let event = earlier.fence_event()?;
     // One event serves every fence of the stream, from every thread: a wait means the last record before it, and a
     // later record of the same stream orders after more, never after less.
@@ -64,8 +64,10 @@ pub(crate) fn give_back(stream: &Stream, home: &Stream) -> Result<()> {
     fence(stream, home).or_else(|error| wait_on_host(stream).map_err(|_| error))
 }
 
-/// Waits for `stream`, by other means if the first fails.
+/// Waits for `stream`, by other means if the first fails. What is captured cannot be waited for, nor would its capture
+/// survive that.
 pub(crate) fn wait_on_host(stream: &Stream) -> Result<()> {
+    stream.ensure_outside_captures()?;
     stream.synchronize_at_once().or_else(|error| stream.context().synchronize().map_err(|_| error))
 }
 

@@ -100,7 +100,7 @@ impl Stream {
         Ok(unsafe { Self::from_raw_parts(raw, context) })
     }
 
-    /// The driver's handle.
+    /// The driver's handle. Who captures the stream with it needs a [`RelaxedCaptureMode`](crate::RelaxedCaptureMode).
     #[must_use]
     #[inline]
     pub const fn as_raw(&self) -> CUstream {
@@ -120,7 +120,7 @@ impl Stream {
     ///
     /// # Safety
     /// `raw` must be a live stream that was created in `context` (not one of the default streams), and the caller
-    /// must own it.
+    /// must own it. While anybody captures it there must be a [`RelaxedCaptureMode`](crate::RelaxedCaptureMode).
     #[must_use]
     pub unsafe fn from_raw_parts(raw: CUstream, context: Context) -> Self {
         Self::new_in(raw, ManuallyDrop::new(context))
@@ -188,7 +188,7 @@ impl Stream {
     #[cold]
     fn prepare_to_wait(&self) -> Result<()> {
         self.free_deferred();
-        if capture_mode::is_asked_for(self.driver().functions()) { self.ensure_not_capturing() } else { Ok(()) }
+        self.ensure_not_expected_to_capture()
     }
 
     /// The same, of a stream that is known not to be captured, or that must be waited for in any case.
@@ -282,6 +282,19 @@ impl Stream {
         if self.is_capturing()? { Err(Error::StreamCapturing) } else { Ok(()) }
     }
 
+    /// The same where captures are expected; elsewhere nobody asks, since asking costs a call, and it fails on the stream
+    /// of a capture of this crate's only.
+    #[inline]
+    pub(crate) fn ensure_outside_captures(&self) -> Result<()> {
+        self.ensure_not_captured()?;
+        if gate::is_open() { Ok(()) } else { self.ensure_not_expected_to_capture() }
+    }
+
+    #[cold]
+    fn ensure_not_expected_to_capture(&self) -> Result<()> {
+        if capture_mode::is_asked_for(self.driver().functions()) { self.ensure_not_capturing() } else { Ok(()) }
+    }
+
     /// Fails on the stream of a capture of this crate's; no driver call.
     pub(crate) const fn ensure_not_captured(&self) -> Result<()> {
         if self.captured { Err(Error::StreamCapturing) } else { Ok(()) }
@@ -350,7 +363,8 @@ impl<'a> StreamRef<'a> {
     ///
     /// # Safety
     /// `raw` must be a stream that was created in `context` (not one of the default streams, whose meaning depends on
-    /// the calling thread), and live for all of `'a`.
+    /// the calling thread), and live for all of `'a`. While anybody captures it there must be a
+    /// [`RelaxedCaptureMode`](crate::RelaxedCaptureMode).
     #[must_use]
     pub unsafe fn borrow_raw(context: &'a Context, raw: CUstream) -> Self {
         Self { stream: ManuallyDrop::new(Stream::new_in(raw, context.alias())), _owner: PhantomData }

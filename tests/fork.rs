@@ -12,12 +12,17 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     process::Command,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
 };
 
 use cupool::{
-    Buffer, Context, ContextRef, Device, Driver, Error, Event, ForeignBuffer, ManagedBuffer, MemHandleTypes, MemPool,
-    MemPoolProperties, Stream, TimedEvent, cuda_sys::CUresult, ipc::ImportedPool, release_failures,
+    Buffer, Context, ContextRef, Device, Driver, Error, Event, ForeignBuffer, Graph, ManagedBuffer, MemHandleTypes,
+    MemPool, MemPoolProperties, RelaxedCaptureMode, Stream, TimedEvent, cuda_sys::CUresult, ipc::ImportedPool,
+    release_failures,
 };
 use cupool_sim::Simulator;
 
@@ -398,4 +403,84 @@ fn a11_owners_of_foreign_memory_and_tensors_stay_with_the_parent() {
     }
     assert_eq!((counted, dropped.load(Ordering::Relaxed)), (0, 2), "in the parent");
     expect_success(pid);
+}
+
+#[test]
+fn a11_what_a_graph_keeps_is_left_to_the_parent() {
+    struct Counts(Arc<AtomicUsize>);
+    impl Drop for Counts {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, _simulator) = driver();
+    let Objects { context, stream, .. } = objects(driver);
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let kept = || {
+        let record = |capture: &cupool::Capture<'_>| {
+            capture.keep(Counts(Arc::clone(&dropped)));
+            Ok(())
+        };
+        Graph::capture(&context, record).unwrap().0
+    };
+    let (launched, never) = (kept().instantiate(Default::default()), kept());
+    let (mut launched, mut parked) = (launched.unwrap(), kept().instantiate(Default::default()).unwrap());
+    // SAFETY: the graphs do nothing.
+    unsafe { launched.launch(&stream).and_then(|()| parked.launch(&stream)) }.unwrap();
+    drop(parked);
+    let failures = release_failures();
+    // Both processes go on from here.
+    // SAFETY: as in `in_child`.
+    let pid = unsafe { libc::fork() };
+    assert_ne!(pid, -1);
+    let again = Graph::capture(&context, |_| Ok(())).map(drop);
+    let trimmed = context.trim_graph_owners().map(drop);
+    drop((launched, never, stream, context));
+    let counted = release_failures() - failures;
+    if pid == 0 {
+        let forked = [again, trimmed].iter().all(|answer| *answer == Err(Error::ForkedAfterInit));
+        let silent = forked && counted == 0 && dropped.load(Ordering::Relaxed) == 0;
+        // SAFETY: ends the child, and runs nothing of the parent's on the way.
+        unsafe { libc::_exit(i32::from(!silent)) }
+    }
+    assert_eq!((again, trimmed, counted, dropped.load(Ordering::Relaxed)), (Ok(()), Ok(()), 0, 3), "in the parent");
+    expect_success(pid);
+}
+
+#[test]
+fn a11_a_lock_that_another_thread_held_at_the_fork_holds_up_no_child() {
+    let _alone = FORKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let (driver, _simulator) = driver();
+    let Objects { stream, .. } = objects(driver);
+    let _expected = RelaxedCaptureMode::new(driver);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                drop(RelaxedCaptureMode::new(driver));
+            }
+        });
+        let statuses = (0..200).map(|_| {
+            // SAFETY: the child calls this crate only, which makes no driver call there, and ends.
+            match unsafe { libc::fork() } {
+                // SAFETY: ends the child in any case, at the latest when the alarm goes off.
+                0 => unsafe {
+                    libc::alarm(2);
+                    let answer = stream.synchronize();
+                    libc::_exit(i32::from(answer != Err(Error::ForkedAfterInit)))
+                },
+                pid => {
+                    let mut status = 0;
+                    // SAFETY: the child is ours, and the call writes one status.
+                    unsafe { libc::waitpid(pid, &raw mut status, 0) };
+                    status
+                }
+            }
+        });
+        let failed = statuses.filter(|status| *status != 0).take(1).count();
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(failed, 0);
+    });
 }

@@ -267,6 +267,11 @@ fn a_hook_may_use_what_the_failed_call_was_about() {
     assert_eq!(hooked(&mut || drop(MemPool::raise_default_threshold(&device, 9).unwrap())), 1);
     fails(exchange, 1);
     assert_eq!(hooked(&mut || drop(pool.make_current().unwrap())), 1);
+    // Whichever change of the mode it is, the guard's end included.
+    for (at, calls) in [0, 1, 0, 1].into_iter().enumerate() {
+        fails(exchange, u64::try_from(at).unwrap());
+        assert_eq!(hooked(&mut || drop(pool.make_current().unwrap())), calls, "{at}");
+    }
     fails(Symbol::cuMemPoolSetAttribute, 1);
     assert_eq!(hooked(&mut || drop(MemPool::raise_default_threshold(&device, 9).unwrap())), 1);
     fails(Symbol::cuDeviceSetMemPool, 1);

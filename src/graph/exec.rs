@@ -88,7 +88,11 @@ impl GraphExec {
     ///   [`Capture::keep`](crate::Capture::keep) is.
     /// - What the graph does must be ordered with all other use of that memory, which is ordered on its home stream: if
     ///   that is not `stream`, `stream` must wait for it ([`Stream::wait_for`]), and it for `stream` afterwards.
-    /// - What was captured with raw handles must be valid to run.
+    /// - Memory that an earlier launch gave out and nobody has freed, this launch frees, with
+    ///   [`auto_free_on_launch`](crate::InstantiateOptions::auto_free_on_launch): nobody may own it, or use it after this
+    ///   point of `stream`'s order, or use it before in an order of which `stream` knows nothing.
+    /// - What was captured with raw handles must be valid to run, and the modules of captured kernels must stay loaded
+    ///   until the launch is done: give those to [`Capture::keep`](crate::Capture::keep).
     #[doc(alias = "cuGraphLaunch")]
     #[doc(alias = "cuEventRecord")]
     pub unsafe fn launch(&mut self, stream: &Stream) -> Result<()> {

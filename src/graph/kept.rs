@@ -121,7 +121,10 @@ impl Captured {
 
     /// What was instantiated is gone; its last launch may run until the event, which is given away.
     pub(super) fn runs_until(&self, event: CUevent) {
-        lock(&self.until).push(event);
+        // In a forked child a thread that is no more may hold the lock, and nothing is waited for.
+        if gate::check().is_ok() {
+            lock(&self.until).push(event);
+        }
     }
 
     /// The same, and nothing says how long.
@@ -138,7 +141,7 @@ impl Drop for Captured {
             release::report(unsafe { raw::graph::graph_destroy(functions, self.raw) });
         }
         let mut marks = core::mem::take(self.until.get_mut().unwrap_or_else(PoisonError::into_inner));
-        let Kept { buffers, owners } = core::mem::take(&mut self.kept);
+        let (buffers, owners) = (core::mem::take(&mut self.kept.buffers), core::mem::take(&mut self.kept.owners));
         if self.never_done.load(Ordering::Relaxed) {
             if !(buffers.is_empty() && owners.is_empty()) {
                 release::report(Err(Error::OrderLost));
@@ -152,13 +155,10 @@ impl Drop for Captured {
                     free_after(functions, buffer, &marks);
                 }
             }
-            let parked = Parked { owners, marks };
-            if parked.marks.is_empty() || parked.owners.is_empty() {
-                marks = parked.marks;
-            } else {
-                self.context.parked_owners().park(parked);
-                return;
+            if !(marks.is_empty() || owners.is_empty()) {
+                return self.context.parked_owners().park(Parked { owners, marks });
             }
+            drop(owners);
         }
         for mark in marks {
             // SAFETY: nobody else has it; waits that were enqueued on it stay in force without it.
@@ -196,8 +196,9 @@ unsafe fn is_done(functions: &Functions, mark: CUevent) -> bool {
 unsafe fn free_after(functions: &Functions, buffer: Box<dyn KeptBuffer>, marks: &[CUevent]) {
     let home = buffer.home_stream();
     let behind = marks.iter().try_for_each(|mark| {
-        // SAFETY: the home stream is live as long as the buffer, and the mark is too.
-        unsafe { raw::stream::stream_wait_event(functions, home.as_raw(), *mark) }
+        home.ensure_outside_captures()
+            // SAFETY: the home stream is live as long as the buffer, and the mark is too.
+            .and_then(|()| unsafe { raw::stream::stream_wait_event(functions, home.as_raw(), *mark) })
             // SAFETY: as above.
             .or_else(|error| unsafe { raw::event::event_synchronize(functions, *mark) }.map_err(|_| error))
     });

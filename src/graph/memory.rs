@@ -61,17 +61,18 @@ impl<'c, T: Pod> GraphBuffer<'c, T> {
     /// Has the graph free the memory at this point, and says how that went.
     ///
     /// # Errors
-    /// Whatever the driver answers.
+    /// Whatever the driver answers. The graph of a [`Capture`](crate::Capture) then frees the memory at its end.
     #[doc(alias = "cuMemFreeAsync")]
     pub fn free(self) -> Result<()> {
         if self.address == 0 {
             return Ok(());
         }
+        // SAFETY: the capture allocated it, and it was not freed: that takes this value. No view of it is left.
+        unsafe { capture::free(self.stream, self.address) }?;
         if let Some(memory) = self.memory {
             memory.remove(self.address);
         }
-        // SAFETY: the capture allocated it, and it was not freed: that takes this value. No view of it is left.
-        unsafe { capture::free(self.stream, self.address) }
+        Ok(())
     }
 
     /// Has the graph leave the memory allocated, and answers its address (0 if there is nothing) and number of elements.

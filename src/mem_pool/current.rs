@@ -240,7 +240,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     pub fn from_current_pool(len: usize, stream: S) -> Result<Self> {
         buffer::allocate(len, stream, |bytes, home| {
             home.ensure_ordered()?;
-            home.ensure_not_captured()?;
+            home.ensure_outside_captures()?;
             let functions = home.driver().functions();
             raw::stream::relaxed_if_asked(functions, || {
                 // SAFETY: the stream is borrowed, hence live.

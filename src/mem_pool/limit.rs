@@ -94,7 +94,7 @@ impl MemPool {
         // What could not be freed there is not allocated there.
         home.ensure_ordered()?;
         // It would be memory of the graph's.
-        home.ensure_not_captured()?;
+        home.ensure_outside_captures()?;
         match self.attempt(bytes, home)? {
             Ok(address) => Ok(address),
             Err(error) => self.rescued(bytes, home, error),

@@ -194,14 +194,15 @@ impl MemPool {
     /// there is nothing to allocate.
     ///
     /// Where other libraries capture graphs in the global mode, see [`RelaxedCaptureMode`](crate::RelaxedCaptureMode); while this
-    /// crate captures one, two more calls see to it that the capture stays whole.
+    /// crate captures one, three more calls see to it that the capture stays whole.
     ///
     /// # Errors
     /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) says what was asked for and what there is, after one attempt
     /// at a rescue (see [`set_rescue`](Self::set_rescue)). [`Error::SizeOverflow`](crate::Error::SizeOverflow) and
     /// [`Error::DriverMismatch`](crate::Error::DriverMismatch) before any call, and
-    /// [`Error::StreamCapturing`](crate::Error::StreamCapturing) for the stream of a [`Capture`](crate::Capture); else
-    /// whatever the driver answers.
+    /// [`Error::StreamCapturing`](crate::Error::StreamCapturing) for the stream of a [`Capture`](crate::Capture), and while
+    /// there is a [`RelaxedCaptureMode`](crate::RelaxedCaptureMode) for any stream that is being captured; else whatever
+    /// the driver answers.
     #[doc(alias = "cuMemAllocFromPoolAsync")]
     #[doc(alias = "cudaMallocFromPoolAsync")]
     #[inline]

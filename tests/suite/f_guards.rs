@@ -325,9 +325,11 @@ fn f20_a_panic_takes_the_current_pool_back() {
     assert!(default_is_current(fixture.device()));
 }
 
+/// Not on the real driver: 580.159 uses freed memory of its own when a pool ends behind a stream that had a free to come,
+/// or while a free on another stream is still to come (see `Stream` and `MemPool`).
 #[test]
 fn f20_threads_with_current_pools_leave_the_default_one_current() {
-    let fixture = Fixture::alone();
+    let fixture = Fixture::simulated();
     let together = Barrier::new(4);
     thread::scope(|scope| {
         for _ in 0..4 {

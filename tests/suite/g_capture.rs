@@ -3,8 +3,8 @@
 use std::thread;
 
 use cupool::{
-    Access, Error, Event, MemPool, PinnedBuffer, Registered, RelaxedCaptureMode, Stream, cuda_sys::CUstreamCaptureMode,
-    recent_release_failures, release_failures,
+    Access, Buffer, Error, Event, MemPool, PinnedBuffer, Registered, RelaxedCaptureMode, Stream,
+    cuda_sys::CUstreamCaptureMode, recent_release_failures, release_failures,
 };
 use cupool_sim::{CUresult, Simulator, Symbol};
 
@@ -180,6 +180,73 @@ fn g2_what_is_allocated_beside_a_global_capture_leaves_it_whole_if_that_is_asked
 }
 
 /// The driver refuses to free such memory on a stream that captures.
+/// A fence would become part of the graph, and order nothing else: memory would be freed while the captured stream still
+/// uses it.
+#[test]
+fn where_captures_are_expected_no_fence_is_put_into_one() {
+    let fixture = Fixture::alone();
+    let (pool, captured, other) = (fixture.pool(), fixture.stream(), fixture.stream());
+    let _expected = RelaxedCaptureMode::new(fixture.driver());
+    let [mut there, mut here] = [&captured, &other].map(|home| pool.alloc_zeroed::<u8, _>(100, home).unwrap());
+    for value in 0..20 {
+        there.fill(value).unwrap();
+    }
+    begin(&captured);
+    let answers = [
+        here.copy_from(there.as_slice()),
+        there.copy_from(here.as_slice()),
+        here.on(&captured).map(drop),
+        here.read_on(&captured).map(drop),
+        there.read_on(&other).map(drop),
+        other.wait_for(&captured),
+        captured.wait_for(&other),
+    ];
+    let (refused, there) = there.move_to(&other).unwrap_err();
+    let spread = other.is_capturing();
+    end(&captured);
+    assert!(answers.iter().all(|answer| *answer == Err(Error::StreamCapturing)), "{answers:?}");
+    assert_eq!((refused, spread), (Error::StreamCapturing, Ok(false)));
+    // All is as it was.
+    let there = there.move_to(&other).unwrap();
+    assert_eq!(there.to_vec().unwrap(), [19; 100]);
+}
+
+#[test]
+fn what_is_lent_to_a_stream_that_is_captured_before_it_comes_back_is_given_up() {
+    let fixture = Fixture::unchecked();
+    let (pool, captured, home) = (fixture.pool(), fixture.stream(), fixture.stream());
+    let _expected = RelaxedCaptureMode::new(fixture.driver());
+    let [mut lent, read] = [(); 2].map(|()| pool.alloc_zeroed::<u8, _>(100, &home).unwrap());
+    let (mut loan, reading) = (lent.on(&captured).unwrap(), read.read_on(&captured).unwrap());
+    for value in 0..20 {
+        loan.as_mut_slice().fill(value).unwrap();
+    }
+    begin(&captured);
+    drop((loan, reading));
+    assert_eq!((home.is_capturing(), lent.fill(1)), (Ok(false), Err(Error::LoanForgotten)));
+    drop((lent, read));
+    // The capture is whole.
+    end(&captured);
+    fixture.context().synchronize().unwrap();
+    assert_eq!(pool.usage().unwrap().used, 200);
+    fixture.assert_no_findings();
+}
+
+#[test]
+fn where_captures_are_expected_nothing_is_allocated_that_would_be_the_graphs() {
+    let fixture = Fixture::alone();
+    let (pool, captured) = (fixture.pool(), fixture.stream());
+    let _expected = RelaxedCaptureMode::new(fixture.driver());
+    begin(&captured);
+    let answers = [
+        pool.alloc::<u8, _>(100, &captured).map(drop),
+        pool.alloc_zeroed::<u8, _>(100, &captured).map(drop),
+        Buffer::<u8, _>::from_current_pool(100, &captured).map(drop),
+    ];
+    end(&captured);
+    assert!(answers.iter().all(|answer| *answer == Err(Error::StreamCapturing)), "{answers:?}");
+}
+
 #[test]
 fn g3_a_buffer_dropped_while_its_stream_captures_is_freed_after_the_capture() {
     let fixture = Fixture::alone();

@@ -12,6 +12,8 @@ use cupool::{
     cuda_sys::{CUgraphMem_attribute, CUresult},
 };
 
+use cupool_sim::Symbol;
+
 use crate::fixture::Fixture;
 
 /// What the device's graphs hold: used, and in all.
@@ -81,6 +83,25 @@ fn g4_what_a_capture_leaves_unfreed_the_graph_frees_at_its_end() {
     let options = InstantiateOptions { auto_free_on_launch: false, ..Default::default() };
     let mut exec = graph.instantiate(options).unwrap();
     for _ in 0..3 {
+        // SAFETY: the graph uses no memory but its own.
+        unsafe { exec.launch(&stream) }.unwrap();
+    }
+    exec.synchronize().unwrap();
+}
+
+#[test]
+fn g4_memory_that_could_not_be_freed_where_it_was_asked_for_is_freed_at_the_end() {
+    let fixture = Fixture::simulated();
+    let (pool, stream) = (fixture.pool(), fixture.stream());
+    let (graph, freed) = Graph::capture(&fixture.context(), |capture| {
+        let memory = capture.alloc::<u32>(&pool, 100)?;
+        fixture.sim().fail(Symbol::cuMemFreeAsync, 0, CUresult::CUDA_ERROR_UNKNOWN);
+        Ok(memory.free())
+    })
+    .unwrap();
+    assert_eq!(freed.unwrap_err().code(), Some(CUresult::CUDA_ERROR_UNKNOWN));
+    let mut exec = graph.instantiate(Default::default()).unwrap();
+    for _ in 0..2 {
         // SAFETY: the graph uses no memory but its own.
         unsafe { exec.launch(&stream) }.unwrap();
     }

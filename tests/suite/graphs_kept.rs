@@ -117,6 +117,57 @@ fn g5_whatever_else_a_graph_keeps_stays_until_its_launches_are_done() {
     assert_eq!((context.trim_graph_owners().unwrap(), dropped()), (0, 4));
 }
 
+/// Panics when it is dropped.
+struct Panics;
+
+impl Drop for Panics {
+    #[expect(clippy::panic, reason = "what the test is about")]
+    fn drop(&mut self) {
+        panic!("an owner that does not want to go");
+    }
+}
+
+#[test]
+fn g5_an_owner_that_panics_takes_no_other_along() {
+    let fixture = Fixture::alone();
+    let (context, pool, dropped) = (fixture.context(), fixture.pool(), Arc::new(AtomicUsize::new(0)));
+    let (early, late) = (fixture.stream(), fixture.stream());
+    let launched = |stream: &Stream, panics: bool| {
+        let (graph, ()) = Graph::capture(&context, |capture| {
+            if panics {
+                capture.keep(Panics);
+                capture.keep(Panics);
+            }
+            capture.keep(Counted(Arc::clone(&dropped)));
+            Ok(())
+        })
+        .unwrap();
+        let mut exec = graph.instantiate(Default::default()).unwrap();
+        // SAFETY: the graph does nothing.
+        unsafe { exec.launch(stream) }.unwrap();
+    };
+    let dropped = || dropped.load(Ordering::Relaxed);
+    let gates = (busy(&fixture, &pool, &early), busy(&fixture, &pool, &late));
+    launched(&early, true);
+    launched(&late, false);
+    drop(gates.0);
+    early.synchronize().unwrap();
+    // What finds the first to be done drops all of its owners, and not that of a launch that is not.
+    Graph::capture(&context, |_| Ok(())).unwrap();
+    assert_eq!(dropped(), 1);
+    drop(gates.1);
+    assert_eq!((context.trim_graph_owners().unwrap(), dropped()), (1, 2));
+    // Waited for, and never launched.
+    launched(&early, true);
+    assert_eq!((context.trim_graph_owners().unwrap(), dropped()), (3, 3));
+    let record = |capture: &cupool::Capture<'_>| {
+        capture.keep(Panics);
+        capture.keep(Panics);
+        Ok(())
+    };
+    drop(Graph::capture(&context, record).unwrap());
+}
+
 #[test]
 fn g5_owners_that_are_still_needed_go_with_the_context_at_last() {
     let fixture = Fixture::alone();

@@ -8,7 +8,7 @@ use crate::g_capture::{begin, end};
 pub(super) fn captures(table: &mut Table<'_>) {
     let (pool, stream) = (table.fixture.pool(), table.fixture.stream());
     let relaxed = table.row("RelaxedCaptureMode::new", &[], || RelaxedCaptureMode::new(table.fixture.driver()));
-    let allocate = [EXCHANGE, cuMemAllocFromPoolAsync, EXCHANGE];
+    let allocate = [cuStreamIsCapturing, EXCHANGE, cuMemAllocFromPoolAsync, EXCHANGE];
     let buffer = table.row("MemPool::alloc (beside captures)", &allocate, || pool.alloc::<u8, _>(10, &stream).unwrap());
     table.row("drop of Buffer (beside captures)", &[EXCHANGE, cuMemFreeAsync, EXCHANGE], || drop(buffer));
     let synchronize = [cuStreamIsCapturing, EXCHANGE, cuStreamSynchronize, EXCHANGE];
@@ -16,6 +16,10 @@ pub(super) fn captures(table: &mut Table<'_>) {
     table.row("Stream::query (beside captures)", &[cuStreamIsCapturing, EXCHANGE, cuStreamQuery, EXCHANGE], || {
         stream.query().unwrap()
     });
+    let other = table.fixture.stream();
+    other.wait_for(&stream).unwrap();
+    let fence = [cuStreamIsCapturing, cuStreamIsCapturing, cuEventRecord, cuStreamWaitEvent];
+    table.row("Stream::wait_for (beside captures)", &fence, || other.wait_for(&stream).unwrap());
     table.row("drop of RelaxedCaptureMode", &[], || drop(relaxed));
 
     let buffer = pool.alloc::<u8, _>(10, &stream).unwrap();
