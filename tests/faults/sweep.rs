@@ -298,7 +298,13 @@ fn is_stood_in_for(scenario: &Scenario, fault: Fault, calls: &[Symbol], index: u
 
 /// What stands around the call that matters.
 const fn is_around(call: Symbol) -> bool {
-    matches!(call, Symbol::cuCtxPushCurrent | Symbol::cuCtxPopCurrent | Symbol::cuThreadExchangeStreamCaptureMode)
+    matches!(
+        call,
+        Symbol::cuCtxPushCurrent
+            | Symbol::cuCtxPopCurrent
+            | Symbol::cuThreadExchangeStreamCaptureMode
+            | Symbol::cuStreamIsCapturing
+    )
 }
 
 const fn is_wait(call: Symbol) -> bool {
