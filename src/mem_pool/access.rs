@@ -188,21 +188,22 @@ impl MemPool {
     /// After the pool was made: takes back what a former pool with its handle had granted.
     pub(super) fn clear_inherited_access(&self) -> Result<()> {
         while let Some(former) = self.take_inherited() {
-            for device in former.devices.iter().filter(|device| self.may_inherit(**device)) {
-                // SAFETY: the pool has just been made, so nobody has memory of it.
-                if let Err(error) = unsafe { self.set_access(*device, Access::None) } {
-                    inherited().push(former);
-                    return Err(error);
-                }
+            if let Err(error) = former.devices.iter().try_for_each(|device| self.clear_inherited(*device)) {
+                inherited().push(former);
+                return Err(error);
             }
         }
         Ok(())
     }
 
-    /// Not its own device, whose access is never taken, nor one that cannot reach the memory: the driver would refuse.
-    fn may_inherit(&self, device: CUdevice) -> bool {
-        let device = Device::from_raw(self.driver(), device);
-        !self.is_own(device) && (self.is_on_host() || device.can_access_peer(self.device()) != Ok(false))
+    fn clear_inherited(&self, device: CUdevice) -> Result<()> {
+        let former = Device::from_raw(self.driver(), device);
+        // The driver refuses where the device owns the memory, which is never taken from it, or cannot reach it.
+        if self.is_own(former) || !self.is_on_host() && !former.can_access_peer(self.device())? {
+            return Ok(());
+        }
+        // SAFETY: the pool has just been made, so nobody has memory of it.
+        unsafe { self.set_access(device, Access::None) }
     }
 
     fn take_inherited(&self) -> Option<Inherited> {
