@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 use bytemuck::Pod;
-use cuda_sys::{CUdeviceptr_v2, CUmemAllocationHandleType, CUmemoryPool};
+use cuda_sys::{CUdeviceptr_v2, CUmemAllocationHandleType, CUmemoryPool, CUresult};
 
 use super::{
     handle::{Reader, Writer},
@@ -51,8 +51,8 @@ impl MemPool {
     ///
     /// # Errors
     /// [`Error::NotShareable`] unless the pool was made with [`MemHandleTypes::FABRIC`](crate::MemHandleTypes::FABRIC); else
-    /// whatever the driver answers, as where no fabric is set up. After such an answer drivers (seen with 580.159) do not
-    /// survive the pool's destruction, so it is lost when it is dropped, and that is a
+    /// whatever the driver answers, such as `CUDA_ERROR_NOT_PERMITTED` where no fabric is set up. After that answer
+    /// drivers (seen with 580.159) do not survive the pool's destruction, so it is lost when it is dropped, and that is a
     /// [release failure](crate::release_failures).
     #[doc(alias = "cuMemPoolExportToShareableHandle")]
     pub fn export_fabric(&self) -> Result<FabricHandle> {
@@ -61,8 +61,7 @@ impl MemPool {
         let handle = unsafe { raw::ipc::mem_pool_export(self.driver().functions(), self.as_raw(), kind) };
         Ok(FabricHandle(handle.map_err(|error| {
             let error = not_shareable(error);
-            // Asked for a handle of a kind that the pool does not have, the driver does nothing.
-            if matches!(error, Error::Driver(_)) {
+            if error.code() == Some(CUresult::CUDA_ERROR_NOT_PERMITTED) {
                 self.broken.store(true, Ordering::Relaxed);
             }
             error

@@ -5,7 +5,7 @@ use core::ffi::c_void;
 use cuda_sys::{CUcontext, CUdeviceptr_v2, CUmemoryPool, CUresult, CUstream, Functions};
 
 use super::{call, out};
-use crate::{DriverError, Result};
+use crate::{DriverError, Error, Result};
 
 /// # Safety
 /// `pool` and `stream` must be live, and the gate open.
@@ -91,7 +91,12 @@ pub(crate) unsafe fn memcpy_dtod_async(
 #[inline(always)]
 fn any_way(copied: Result<()>, undirected: impl FnOnce() -> Result<()>) -> Result<()> {
     match copied {
-        Err(error) if error.code() == Some(CUresult::CUDA_ERROR_INVALID_VALUE) => undirected().map_err(|_| error),
+        Err(error) if error.code() == Some(CUresult::CUDA_ERROR_INVALID_VALUE) => match undirected() {
+            // A driver without it, and a value that is wrong in any case.
+            Err(Error::Unsupported(_)) => Err(error),
+            Err(other) if other.code() == error.code() => Err(error),
+            copied => copied,
+        },
         copied => copied,
     }
 }
