@@ -181,7 +181,10 @@ pub(crate) fn export_pointer(
     let Home::Pool(pool) = allocation.home else { return Err(invalid) };
     let (start, bytes, span, serial) = (allocation.address, allocation.bytes, allocation.span, allocation.serial);
     let pool = state.pools.get(pool).filter(|pool| pool.exported).ok_or(invalid)?;
-    let words = [state.identity(), pool.serial, start, bytes, span, serial, 0];
+    let pool = pool.serial;
+    // No two exports look the same.
+    state.exports += 1;
+    let words = [state.identity(), pool, start, bytes, span, serial, state.exports];
     data.set(CUmemPoolPtrExportData_v1 { reserved: pack(words) })
 }
 

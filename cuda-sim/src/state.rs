@@ -84,6 +84,8 @@ pub(crate) struct State {
     pub(crate) captures: Table<Capture>,
     pub(crate) graphs: Table<Graph>,
     pub(crate) execs: Table<Exec>,
+    /// Pointers exported so far.
+    pub(crate) exports: u64,
     pub(crate) modules: Table<Module>,
     pub(crate) libraries: Table<Module>,
     pub(crate) functions: Table<Function>,
@@ -131,6 +133,7 @@ impl State {
             captures: Table::new(),
             graphs: Table::new(),
             execs: Table::new(),
+            exports: 0,
             modules: Table::new(),
             libraries: Table::new(),
             functions: Table::new(),

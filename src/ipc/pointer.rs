@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::handle::{Reader, Writer};
 use crate::{Buffer, Error, Result, StreamHandle, raw, raw::ipc::HANDLE_LEN};
-use cuda_sys::CUresult;
+use cuda_sys::{CUdeviceptr_v2, CUresult};
 
 const MAGIC: [u8; 8] = *b"cupoolXP";
 
@@ -18,13 +18,15 @@ const MAGIC: [u8; 8] = *b"cupoolXP";
 pub struct ExportedPointer {
     /// The driver's; all zero if there is no element.
     data: [u8; HANDLE_LEN],
+    /// In the exporting process, where no other live allocation has it; 0 if there is no element.
+    address: u64,
     len: u64,
     element: u64,
 }
 
 impl ExportedPointer {
     /// Number of bytes that it is written as.
-    pub const BYTES: usize = 8 + 4 + 8 + 8 + HANDLE_LEN;
+    pub const BYTES: usize = 8 + 4 + 8 + 8 + 8 + HANDLE_LEN;
 
     /// As bytes, to be sent to another process on the same kind of machine.
     #[must_use]
@@ -34,6 +36,7 @@ impl ExportedPointer {
         writer.put_header(MAGIC);
         writer.put(&self.element.to_le_bytes());
         writer.put(&self.len.to_le_bytes());
+        writer.put(&self.address.to_le_bytes());
         writer.put(&self.data);
         bytes
     }
@@ -48,14 +51,15 @@ impl ExportedPointer {
         reader.take_header(MAGIC)?;
         let element = u64::from_le_bytes(reader.take()?);
         let len = u64::from_le_bytes(reader.take()?);
+        let address = u64::from_le_bytes(reader.take()?);
         let data = reader.take()?;
         reader.end()?;
         match len.checked_mul(element) {
             None => Err(Error::MalformedHandle("its length overflows")),
-            Some(bytes) if (bytes == 0) != (data == [0; HANDLE_LEN]) => {
+            Some(bytes) if (bytes == 0) != (data == [0; HANDLE_LEN]) || (bytes == 0) != (address == 0) => {
                 Err(Error::MalformedHandle("its length and its memory contradict each other"))
             }
-            Some(_) => Ok(Self { data, len, element }),
+            Some(_) => Ok(Self { data, address, len, element }),
         }
     }
 
@@ -75,6 +79,11 @@ impl ExportedPointer {
     #[must_use]
     pub const fn element_size(&self) -> u64 {
         self.element
+    }
+
+    /// What tells the allocation from the exporter's others.
+    pub(super) const fn address(&self) -> CUdeviceptr_v2 {
+        self.address
     }
 
     /// What the driver finds the memory by; `None` if there is none.
@@ -120,7 +129,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     pub fn export(&self) -> Result<ExportedPointer> {
         let (len, element) = (self.len() as u64, size_of::<T>() as u64);
         if self.byte_len() == 0 {
-            return Ok(ExportedPointer { data: [0; HANDLE_LEN], len, element });
+            return Ok(ExportedPointer { data: [0; HANDLE_LEN], address: 0, len, element });
         }
         if self.as_raw() == 0 {
             return Err(Error::LoanForgotten);
@@ -130,7 +139,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
             // SAFETY: the buffer owns the allocation and is borrowed, so it is live.
             unsafe { raw::ipc::mem_pool_export_pointer(functions, self.as_raw()) }.map_err(not_shareable)
         });
-        Ok(ExportedPointer { data: data?, len, element })
+        Ok(ExportedPointer { data: data?, address: self.as_raw(), len, element })
     }
 }
 
@@ -146,11 +155,12 @@ pub(super) fn not_shareable(error: Error) -> Error {
 mod tests {
     use super::*;
 
-    const POINTER: ExportedPointer = ExportedPointer { data: [7; HANDLE_LEN], len: 0x0102_0304, element: 4 };
+    const POINTER: ExportedPointer =
+        ExportedPointer { data: [7; HANDLE_LEN], address: 1 << 20, len: 0x0102_0304, element: 4 };
 
     #[test]
     fn what_is_written_is_read() {
-        for pointer in [POINTER, ExportedPointer { data: [0; HANDLE_LEN], len: 0, element: 4 }] {
+        for pointer in [POINTER, ExportedPointer { data: [0; HANDLE_LEN], address: 0, len: 0, element: 4 }] {
             assert_eq!(ExportedPointer::from_bytes(&pointer.to_bytes()), Ok(pointer));
         }
         assert_eq!(POINTER.lens_of::<u32>(), Ok((0x0102_0304, 0x0408_0c10)));
@@ -184,5 +194,6 @@ mod tests {
         refused(ExportedPointer { len: u64::MAX, element: 2, ..POINTER });
         refused(ExportedPointer { len: 0, ..POINTER });
         refused(ExportedPointer { data: [0; HANDLE_LEN], ..POINTER });
+        refused(ExportedPointer { address: 0, ..POINTER });
     }
 }

@@ -242,14 +242,15 @@ impl ImportedPool {
             return Err(Error::OtherDevice { expected, found });
         }
         let (len, bytes) = exported.lens_of::<T>()?;
-        let Some(key) = exported.data() else { return Ok(ImportedBuffer::empty(len, stream)) };
+        let Some(data) = exported.data() else { return Ok(ImportedBuffer::empty(len, stream)) };
+        let key = exported.address();
         home.ensure_ordered()?;
         // The release must not fail for want of an event.
         home.fence_event()?;
         self.shared.forget_what_is_over()?;
-        let address = self.shared.map(key)?;
+        let address = self.shared.map(&key, data)?;
         // From here on its drop undoes the import.
-        let buffer = ImportedBuffer::new(address, len, stream, Arc::clone(&self.shared), *key);
+        let buffer = ImportedBuffer::new(address, len, stream, Arc::clone(&self.shared), key);
         self.shared.ensure_within(address, bytes)?;
         if !is_aligned(address, align_of::<T>()) {
             return Err(Error::Misaligned { address, align: align_of::<T>() });
@@ -264,7 +265,7 @@ impl Shared {
     }
 
     /// Enters one more buffer of the allocation, and answers its address.
-    fn map(&self, key: &Key) -> Result<CUdeviceptr_v2> {
+    fn map(&self, key: &Key, data: &[u8; HANDLE_LEN]) -> Result<CUdeviceptr_v2> {
         loop {
             match self.registry.enter(key)? {
                 Entry::Mapped(address) => return Ok(address),
@@ -273,7 +274,7 @@ impl Shared {
                     let functions = self.ends.driver().functions();
                     let mapped = self.context().with_current(|| {
                         // SAFETY: the pool is live: it ends with `self`. `with_current` makes a context current.
-                        unsafe { raw::ipc::mem_pool_import_pointer(functions, self.raw, key) }
+                        unsafe { raw::ipc::mem_pool_import_pointer(functions, self.raw, data) }
                     });
                     self.registry.imported(key, mapped.as_ref().ok().copied());
                     return mapped;

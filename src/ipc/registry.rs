@@ -11,12 +11,11 @@ use cuda_sys::CUdeviceptr_v2;
 
 use crate::{
     Error, Result,
-    raw::ipc::HANDLE_LEN,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
 };
 
-/// What the driver finds an allocation by.
-pub(super) type Key = [u8; HANDLE_LEN];
+/// An allocation: its address in the process that exports it. (What the driver finds it by differs with every export.)
+pub(super) type Key = CUdeviceptr_v2;
 
 /// How an allocation stands.
 #[derive(Debug)]
@@ -216,7 +215,7 @@ fn last(state: &mut State) -> Last {
 mod tests {
     use super::*;
 
-    const KEY: Key = [1; HANDLE_LEN];
+    const KEY: Key = 1 << 20;
 
     fn mapped() -> Registry {
         let registry = Registry::new();

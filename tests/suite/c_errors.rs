@@ -86,7 +86,7 @@ fn c9_a_copy_in_parts_that_fails_midway_leaves_nothing_and_can_be_repeated() {
             let fixture = Fixture::simulated();
             let (pool, stream) = (fixture.pool(), fixture.stream());
             let mut buffer = pool.alloc::<u8, _>(LEN, &stream).unwrap();
-            fixture.sim().fail(symbol, part, CUresult::CUDA_ERROR_INVALID_VALUE);
+            fixture.sim().fail(symbol, part, CUresult::CUDA_ERROR_UNKNOWN);
             let failed = buffer.copy_from_host(&bytes);
             // The host waits where an end cannot be marked.
             assert_eq!(failed.is_err(), symbol != Symbol::cuEventRecord, "{symbol:?}, part {part}: {failed:?}");
@@ -97,7 +97,7 @@ fn c9_a_copy_in_parts_that_fails_midway_leaves_nothing_and_can_be_repeated() {
             let fixture = Fixture::simulated();
             let (pool, stream) = (fixture.pool(), fixture.stream());
             let buffer = pool.alloc_from_host(&bytes, &stream).unwrap();
-            fixture.sim().fail(symbol, part, CUresult::CUDA_ERROR_INVALID_VALUE);
+            fixture.sim().fail(symbol, part, CUresult::CUDA_ERROR_UNKNOWN);
             let mut target = vec![0; LEN];
             let copied = buffer.copy_to_host(&mut target);
             assert!(copied.is_err() || target == bytes, "{symbol:?}, part {part}: success, and not the contents");

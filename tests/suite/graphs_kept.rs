@@ -159,7 +159,9 @@ fn g5_an_owner_that_panics_takes_no_other_along() {
     assert_eq!((context.trim_graph_owners().unwrap(), dropped()), (1, 2));
     // Waited for, and never launched.
     launched(&early, true);
-    assert_eq!((context.trim_graph_owners().unwrap(), dropped()), (3, 3));
+    // (Unless the device was done before.)
+    assert!([0, 3].contains(&context.trim_graph_owners().unwrap()));
+    assert_eq!(dropped(), 3);
     let record = |capture: &cupool::Capture<'_>| {
         capture.keep(Panics);
         capture.keep(Panics);

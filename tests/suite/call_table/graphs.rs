@@ -102,7 +102,7 @@ fn in_a_capture(table: &mut Table<'_>) {
         table.row("GraphBuffer::free", &[cuMemFreeAsync], || own.free().unwrap());
         let other = alloc();
         table.row("GraphBuffer::into_raw_parts", &[], || other.into_raw_parts());
-        let beside = [EXCHANGE, cuMemAllocFromPoolAsync, EXCHANGE];
+        let beside = [cuStreamIsCapturing, EXCHANGE, cuMemAllocFromPoolAsync, EXCHANGE];
         drop(table.row("MemPool::alloc (beside a capture)", &beside, || pool.alloc::<u8, _>(9, &*stream).unwrap()));
         Ok(())
     });
