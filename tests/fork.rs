@@ -215,10 +215,8 @@ fn a11_a_fork_is_noticed_whoever_initialised_the_driver() {
         "borrowed context" => {
             let mut raw = core::ptr::null_mut();
             // SAFETY: the driver writes the context, which nobody releases.
-            assert_eq!(
-                unsafe { (driver.functions().cuDevicePrimaryCtxRetain)(&raw mut raw, 0) },
-                CUresult::CUDA_SUCCESS
-            );
+            let retained = unsafe { (driver.functions().cuDevicePrimaryCtxRetain)(&raw mut raw, 0) };
+            assert_eq!(retained, CUresult::CUDA_SUCCESS);
             // SAFETY: just retained, for ever.
             let context = unsafe { ContextRef::borrow_raw(device, raw) };
             in_child(|| context.synchronize() == Err(forked));

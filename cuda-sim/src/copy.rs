@@ -7,7 +7,7 @@ use cuda_sys::*;
 use crate::{
     args::{HostPointer, In, Out},
     history::Use,
-    memory::{Bytes, DEVICE_BASE},
+    memory::{Bytes, DEVICE_BASE, Home},
     scheduler,
     slots::Call,
     state::{Answer, State},
@@ -62,13 +62,19 @@ impl State {
             Some((pointer, range)) => Ok(Place::Host { pointer, range: Some(range) }),
             None => {
                 let allocation = self.device_range(address, bytes as u64)?;
-                // Memory of a pool on the host is not device memory to the calls that say which side is which.
-                if self.memory.all.get(allocation).is_some_and(|found| found.block.is_some()) {
+                // Pinned memory of a pool on the host is not device memory to the calls that say which side is which.
+                if self.is_pinned_on_host(allocation) {
                     return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
                 }
                 Ok(Place::Device { address, allocation })
             }
         }
+    }
+
+    fn is_pinned_on_host(&self, allocation: u32) -> bool {
+        let found = self.memory.all.get(allocation).filter(|found| found.block.is_some());
+        let Some(Home::Pool(pool)) = found.map(|found| found.home) else { return false };
+        self.pools.get(pool).is_some_and(|pool| pool.kind == CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED)
     }
 
     pub(crate) fn run_copy(&mut self, target: &Place, source: &Place, bytes: usize) {

@@ -256,7 +256,17 @@ fn host_and_managed_pools_allocate_memory_that_the_host_can_write() {
                 assert_eq!(unsafe { (rig.cuda.cuMemPoolSetAccess.unwrap())(pool, &grant, 1) }, OK);
                 assert_eq!(rig.fill(pointer, 9, 64, stream), OK);
             }
-            assert_eq!(rig.download(pointer, 64, stream), [9; 64]);
+            // The call that says which side is which does not take pinned memory of the host's for the device's.
+            let mut target = [0_u8; 64];
+            let address = target.as_mut_ptr();
+            let copied = unsafe { (rig.cuda.cuMemcpyDtoHAsync)(address.cast(), pointer, 64, stream) };
+            assert_eq!(copied, if pinned_host { INVALID } else { OK });
+            if pinned_host {
+                let to = address.expose_provenance() as u64;
+                assert_eq!(unsafe { (rig.cuda.cuMemcpyAsync.unwrap())(to, pointer, 64, stream) }, OK);
+            }
+            assert_eq!(rig.sync(stream), OK);
+            assert_eq!(target, [9; 64]);
             assert_eq!(rig.free(pointer, stream), OK);
             assert_eq!(rig.sync(stream), OK);
             assert_eq!(unsafe { (rig.cuda.cuMemPoolDestroy)(pool) }, OK);

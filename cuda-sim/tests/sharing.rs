@@ -128,6 +128,11 @@ fn pointers_of_another_pool_or_beyond_it_are_refused() {
     let (pool, another) = (shareable(&ours), shareable(&ours));
     let imported = pass_pool(&ours, another, &theirs);
     let stream = ours.stream();
+    // None of its pointers is exported before the pool is.
+    let unexported = ours.alloc(8, pool, stream).unwrap();
+    let mut data = CUmemPoolPtrExportData_v1 { reserved: [0; 64] };
+    assert_eq!(unsafe { (ours.cuda.cuMemPoolExportPointer.unwrap())(&mut data, unexported) }, INVALID);
+    drop(unsafe { OwnedFd::from_raw_fd(export_pool(&ours, pool)) });
     let data = export_pointer(&ours, ours.alloc(8, pool, stream).unwrap());
     assert_eq!(import_pointer(&theirs, imported, data), Err(INVALID));
     let mut beyond = export_pointer(&ours, ours.alloc(8, another, stream).unwrap());

@@ -199,9 +199,9 @@ impl Import {
     fn free(&self, last: &Last, address: CUdeviceptr_v2, home: &Stream) -> Result<()> {
         let ends = &self.pool.ends;
         let freed = if last.after_others { order::give_back(ends, home) } else { Ok(()) }.and_then(|()| {
+            let functions = home.driver().functions();
             // SAFETY: the mapping is this pool's and nobody else uses it: the last buffer leaves, and all use through
             // others comes before what `home` gets now. The gate has been asked.
-            let functions = home.driver().functions();
             let free = || unsafe { raw::memory::mem_free_async(functions, address, home.as_raw()) };
             Ok(raw::stream::relaxed(functions, free)?)
         });

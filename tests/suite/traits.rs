@@ -182,7 +182,7 @@ fn an_option_of_a_buffer_or_view_is_no_larger() {
 
 #[test]
 fn what_is_sent_to_other_processes_is_of_promised_sizes() {
-    assert_eq!((ExportedPointer::BYTES, FabricHandle::BYTES, EventHandle::BYTES), (92, 76, 80));
+    assert_eq!((ExportedPointer::BYTES, FabricHandle::BYTES, EventHandle::BYTES), (100, 76, 80));
     assert_eq!(size_of::<ImportedPool>(), size_of::<usize>());
     assert_eq!(size_of::<InterprocessEvent>(), size_of::<Event>());
     assert_eq!(size_of::<MemHandleTypes>(), 4);

@@ -126,6 +126,7 @@ pub(super) const EXCEPTIONS: &[(&str, &[&str])] = &[
             "Function::launch (another home)",
             "Stream::into_raw_parts (others wait for it)",
             "Stream::wait_for",
+            "Stream::wait_for (beside captures)",
             "Stream::wait_for (the first time)",
             "drop of Loan (another stream)",
             "drop of ManagedTensor (a default stream)",
