@@ -65,7 +65,14 @@ const CALLS: &[(&str, Made, Call)] = &[
         mode(o.functions, relaxed);
         assert_eq!(made, CUresult::CUDA_SUCCESS);
         // SAFETY: just allocated on this stream.
-        unsafe { (o.functions.cuMemFreeAsync)(address, o.stream.as_raw()) }
+        let free = || unsafe { (o.functions.cuMemFreeAsync)(address, o.stream.as_raw()) };
+        let code = free();
+        if code != CUresult::CUDA_SUCCESS {
+            let before = mode(o.functions, RELAXED);
+            assert_eq!(free(), CUresult::CUDA_SUCCESS, "refused, so still there");
+            mode(o.functions, before);
+        }
+        code
     }),
     ("cuMemsetD8Async", Made::Plain, |o| unsafe {
         (o.functions.cuMemsetD8Async)(o.memory, 1, BYTES, o.stream.as_raw())
