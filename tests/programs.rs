@@ -19,6 +19,8 @@
 mod programs {
     pub(crate) mod choices;
     pub(crate) mod controls;
+    pub(crate) mod default_streams;
+    pub(crate) mod graphs;
     #[cfg(feature = "launch")]
     pub(crate) mod launches;
     pub(crate) mod loans;

@@ -25,6 +25,14 @@ pub(crate) enum Rule {
     /// And back.
     #[cfg(feature = "launch")]
     LaunchAfter,
+    /// From a buffer's home to a default stream it is lent to.
+    DefaultLoanStart,
+    /// And back.
+    DefaultLoanEnd,
+    /// From the home of captured memory to the stream that launches: the caller's.
+    GraphBefore,
+    /// And back.
+    GraphAfter,
     /// The wait for copies before the host reads pinned memory.
     PinnedRead,
     /// And before it writes it.
@@ -59,6 +67,10 @@ impl Rule {
         Self::LaunchBefore,
         #[cfg(feature = "launch")]
         Self::LaunchAfter,
+        Self::DefaultLoanStart,
+        Self::DefaultLoanEnd,
+        Self::GraphBefore,
+        Self::GraphAfter,
         Self::PinnedRead,
         Self::PinnedWrite,
         Self::PinnedReuse,

@@ -104,7 +104,7 @@ impl<'g> World<'g> {
     }
 
     /// Finds that a buffer's loan was forgotten: nothing can be done with it any more, and its memory is never freed.
-    fn give_up(&mut self, mut held: Held<'g>) {
+    pub(crate) fn give_up(&mut self, mut held: Held<'g>) {
         self.leaked += 1;
         let stream = self.stream();
         if self.choices.once_in(2) {

@@ -79,9 +79,9 @@ impl Outcome {
         {
             return Some(format!("left behind, with {} allocations leaked: {live:?}", self.leaked));
         }
-        let Live { host_allocations, registered_ranges, primary_retains, events, .. } = self.end;
-        let end = (host_allocations, registered_ranges, primary_retains, events);
-        (end != (0, 0, 0, 0)).then(|| format!("left at the end: {:?}", self.end))
+        let Live { host_allocations, registered_ranges, primary_retains, events, graphs, graph_execs, .. } = self.end;
+        let end = (host_allocations, registered_ranges, primary_retains, events, graphs, graph_execs);
+        (end != (0, 0, 0, 0, 0, 0)).then(|| format!("left at the end: {:?}", self.end))
     }
 }
 

@@ -203,6 +203,8 @@ impl<'g> World<'g> {
             92..94 => self.ask_pool(),
             94..95 => self.change_streams(),
             95..96 => self.hand_over(),
+            96..97 => self.replay(),
+            97..98 => self.lend_default(),
             _ => self.launch(),
         }
     }
