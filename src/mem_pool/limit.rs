@@ -7,7 +7,7 @@ use cuda_sys::{CUdeviceptr_v2, CUmemPool_attribute};
 
 use super::{MemPool, OutOfMemory, Rescue};
 use crate::{
-    DriverError, Error, Result, Stream, gate,
+    DriverError, Error, Result, Stream, gate, raw, release,
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -16,6 +16,9 @@ use crate::{
 
 /// What no limit is stored as.
 const NONE: u64 = u64::MAX;
+
+/// What the driver answered, or the limit by which it was not asked.
+type Attempt = Result<Result<CUdeviceptr_v2, DriverError>, u64>;
 
 /// A pool's soft limit.
 pub(super) struct SoftLimit {
@@ -106,18 +109,9 @@ impl MemPool {
         if self.soft_limit.get().is_none() {
             return Ok(self.try_allocate_warily(bytes, home));
         }
-        // Between the check and the allocation nobody else allocates through this value. Nothing that is done under the
-        // lock waits for the device, or calls anybody's code: the capture mode is restored after it.
-        let attempted = self.relaxed(|| {
-            let _turn = self.soft_limit.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            // It may have been changed while others had their turn.
-            let Some(limit) = self.soft_limit.get() else { return Ok(Ok(self.try_allocate(bytes, home))) };
-            let used = self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
-            let wanted = u64::try_from(bytes).ok().and_then(|bytes| used.checked_add(bytes));
-            let fits = wanted.is_some_and(|wanted| wanted <= limit);
-            Ok(if fits { Ok(self.try_allocate(bytes, home)) } else { Err(limit) })
-        })?;
-        attempted.map_err(|limit| {
+        let (attempted, restored) = self.attempt_in_turn(bytes, home);
+        restored.into_iter().for_each(release::report);
+        attempted?.map_err(|limit| {
             Error::OutOfMemory(Box::new(OutOfMemory {
                 requested: bytes,
                 limit: self.made.map(|made| made.max_size),
@@ -127,5 +121,30 @@ impl MemPool {
                 rescue: Rescue::SoftLimit,
             }))
         })
+    }
+    /// The allocation, or the limit that it would pass, and whether the capture mode was restored each time. Between the
+    /// check and the allocation nobody else allocates through this value; nothing that is done under the lock waits for the
+    /// device, or calls anybody's code.
+    fn attempt_in_turn(&self, bytes: usize, home: &Stream) -> (Result<Attempt>, [Result<()>; 2]) {
+        let functions = self.driver().functions();
+        let _turn = self.soft_limit.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let allocate = || raw::stream::relaxed_unreported(functions, || self.try_allocate(bytes, home));
+        // It may have been changed while others had their turn.
+        let Some(limit) = self.soft_limit.get() else {
+            let (allocated, restored) = allocate();
+            return (Ok(Ok(allocated)), [restored, Ok(())]);
+        };
+        let used = || self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
+        let (used, first) = raw::stream::relaxed_unreported(functions, used);
+        let used = match used {
+            Ok(used) => used,
+            Err(error) => return (Err(error), [first, Ok(())]),
+        };
+        let wanted = u64::try_from(bytes).ok().and_then(|bytes| used.checked_add(bytes));
+        if wanted.is_none_or(|wanted| wanted > limit) {
+            return (Ok(Err(limit)), [first, Ok(())]);
+        }
+        let (allocated, second) = allocate();
+        (Ok(Ok(allocated)), [first, second])
     }
 }

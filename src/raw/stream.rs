@@ -102,7 +102,15 @@ pub(crate) unsafe fn launch_host_func(
 /// to events and waits for them, pool attributes and trims, page-locked memory), and ends that capture in an error. The
 /// relaxed mode lifts that for this thread.
 pub(crate) fn relaxed<R>(functions: &Functions, work: impl FnOnce() -> R) -> R {
-    /// Restores the thread's mode, also when `work` unwinds.
+    let (result, restored) = relaxed_unreported(functions, work);
+    release::report(restored);
+    result
+}
+
+/// The same under a lock, which must be let go of before the second answer, whether the mode is restored, is reported:
+/// that may call anybody's code.
+pub(crate) fn relaxed_unreported<R>(functions: &Functions, work: impl FnOnce() -> R) -> (R, Result<()>) {
+    /// Restores the thread's mode when `work` unwinds.
     struct Restore<'a>(&'a Functions, CUstreamCaptureMode);
     impl Drop for Restore<'_> {
         fn drop(&mut self) {
@@ -116,10 +124,13 @@ pub(crate) fn relaxed<R>(functions: &Functions, work: impl FnOnce() -> R) -> R {
     let mut mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     match exchange(functions, &mut mode) {
         // A driver without the modes has no capture to spoil; and what is to be released must be, whatever the mode.
-        Err(_) => work(),
+        Err(_) => (work(), Ok(())),
         Ok(()) => {
-            let _restore = Restore(functions, mode);
-            work()
+            let mut restore = Restore(functions, mode);
+            let result = work();
+            let restored = exchange(functions, &mut restore.1);
+            core::mem::forget(restore);
+            (result, restored)
         }
     }
 }
