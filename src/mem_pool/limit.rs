@@ -109,8 +109,15 @@ impl MemPool {
         if self.soft_limit.get().is_none() {
             return Ok(self.try_allocate_warily(bytes, home));
         }
-        let (attempted, restored) = self.attempt_in_turn(bytes, home);
-        restored.into_iter().for_each(release::report);
+        let (attempted, restored) = {
+            // Between the check and the allocation nobody else allocates through this value. Nothing that is done under
+            // the lock waits for the device, or calls anybody's code.
+            let _turn = self.soft_limit.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            // It may have been changed while others had their turn.
+            let limit = self.soft_limit.get();
+            raw::stream::relaxed_unreported(self.driver().functions(), || self.attempt_within(bytes, home, limit))
+        };
+        release::report(restored);
         attempted?.map_err(|limit| {
             Error::OutOfMemory(Box::new(OutOfMemory {
                 requested: bytes,
@@ -122,29 +129,16 @@ impl MemPool {
             }))
         })
     }
-    /// The allocation, or the limit that it would pass, and whether the capture mode was restored each time. Between the
-    /// check and the allocation nobody else allocates through this value; nothing that is done under the lock waits for the
-    /// device, or calls anybody's code.
-    fn attempt_in_turn(&self, bytes: usize, home: &Stream) -> (Result<Attempt>, [Result<()>; 2]) {
-        let functions = self.driver().functions();
-        let _turn = self.soft_limit.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let allocate = || raw::stream::relaxed_unreported(functions, || self.try_allocate(bytes, home));
-        // It may have been changed while others had their turn.
-        let Some(limit) = self.soft_limit.get() else {
-            let (allocated, restored) = allocate();
-            return (Ok(Ok(allocated)), [restored, Ok(())]);
-        };
-        let used = || self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT);
-        let (used, first) = raw::stream::relaxed_unreported(functions, used);
-        let used = match used {
-            Ok(used) => used,
-            Err(error) => return (Err(error), [first, Ok(())]),
-        };
-        let wanted = u64::try_from(bytes).ok().and_then(|bytes| used.checked_add(bytes));
-        if wanted.is_none_or(|wanted| wanted > limit) {
-            return (Ok(Err(limit)), [first, Ok(())]);
+
+    /// What the driver answers, or the limit that it would pass.
+    fn attempt_within(&self, bytes: usize, home: &Stream, limit: Option<u64>) -> Result<Attempt> {
+        if let Some(limit) = limit {
+            let used = self.bytes(CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
+            let wanted = u64::try_from(bytes).ok().and_then(|bytes| used.checked_add(bytes));
+            if wanted.is_none_or(|wanted| wanted > limit) {
+                return Ok(Err(limit));
+            }
         }
-        let (allocated, second) = allocate();
-        (Ok(Ok(allocated)), [first, second])
+        Ok(Ok(self.try_allocate(bytes, home)))
     }
 }
