@@ -23,10 +23,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     pub fn on<'a>(&'a mut self, stream: &'a Stream) -> Result<Loan<'a, T, S>> {
         self.give_up_if_lent();
         self.admit(stream)?;
-        let (address, len) = (self.address, self.len);
-        // What is forgotten is not freed.
-        self.address = 0;
-        *self.lent.get_mut() = usize::from(address != 0);
+        let (address, len) = self.lend_out();
         Ok(Loan { buffer: self, address, len, stream })
     }
 
@@ -38,9 +35,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     #[doc(alias = "cuStreamWaitEvent")]
     pub fn read_on<'a>(&'a self, stream: &'a Stream) -> Result<SharedLoan<'a, T, S>> {
         self.admit(stream)?;
-        if self.address != 0 {
-            self.lent.fetch_add(1, Ordering::Relaxed);
-        }
+        self.count_reader();
         Ok(SharedLoan { buffer: self, stream })
     }
 
@@ -71,6 +66,49 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
         }
         self.home().ensure_ordered()?;
         order::fence(self.home(), stream)
+    }
+
+    /// Leaves the buffer empty for an exclusive loan, which has address and length until [`take_back`](Self::take_back):
+    /// what is forgotten is not freed.
+    pub(crate) fn lend_out(&mut self) -> (CUdeviceptr_v2, usize) {
+        let address = core::mem::take(&mut self.address);
+        *self.lent.get_mut() = usize::from(address != 0);
+        (address, self.len)
+    }
+
+    /// Ends an exclusive loan of the memory at `address`, whose return to the home stream's order went as told.
+    pub(crate) fn take_back(&mut self, address: CUdeviceptr_v2, returned: Result<()>) {
+        match returned {
+            Ok(()) => {
+                self.address = address;
+                *self.lent.get_mut() = 0;
+            }
+            Err(error) => {
+                *self.lent.get_mut() = GIVEN_UP;
+                release::report(Err(error));
+            }
+        }
+    }
+
+    /// Notes a loan for reading, until [`discount_reader`](Self::discount_reader).
+    pub(crate) fn count_reader(&self) {
+        if self.address != 0 {
+            self.lent.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends a loan for reading, if there is memory: `give_back` has the home stream wait for the reader. Should that
+    /// fail, the loan counts on, so that the memory is given up when the buffer is next used exclusively.
+    pub(crate) fn discount_reader(&self, give_back: impl FnOnce(CUdeviceptr_v2) -> Result<()>) {
+        if self.address == 0 {
+            return;
+        }
+        match give_back(self.address) {
+            Ok(()) => {
+                self.lent.fetch_sub(1, Ordering::Relaxed);
+            }
+            Err(error) => release::report(Err(error)),
+        }
     }
 }
 
@@ -147,16 +185,8 @@ impl<T: Pod, S: StreamHandle> Loan<'_, T, S> {
 
 impl<T: Pod, S: StreamHandle> Drop for Loan<'_, T, S> {
     fn drop(&mut self) {
-        match returned(self.address, self.stream, self.buffer.home()) {
-            Ok(()) => {
-                self.buffer.address = self.address;
-                *self.buffer.lent.get_mut() = 0;
-            }
-            Err(error) => {
-                *self.buffer.lent.get_mut() = GIVEN_UP;
-                release::report(Err(error));
-            }
-        }
+        let returned = returned(self.address, self.stream, self.buffer.home());
+        self.buffer.take_back(self.address, returned);
     }
 }
 
@@ -196,15 +226,6 @@ impl<T: Pod, S: StreamHandle> SharedLoan<'_, T, S> {
 
 impl<T: Pod, S: StreamHandle> Drop for SharedLoan<'_, T, S> {
     fn drop(&mut self) {
-        if self.buffer.address == 0 {
-            return;
-        }
-        match returned(self.buffer.address, self.stream, self.buffer.home()) {
-            Ok(()) => {
-                self.buffer.lent.fetch_sub(1, Ordering::Relaxed);
-            }
-            // The loan counts on, so that the memory is given up when the buffer is next used exclusively.
-            Err(error) => release::report(Err(error)),
-        }
+        self.buffer.discount_reader(|address| returned(address, self.stream, self.buffer.home()));
     }
 }

@@ -3,14 +3,12 @@
 //! A loan here has no views: what is enqueued through them would need the context to be current. It has the address,
 //! for the libraries that work on the default stream.
 
-use core::{fmt, sync::atomic::Ordering};
+use core::fmt;
 
 use bytemuck::Pod;
 use cuda_sys::CUdeviceptr_v2;
 
-use crate::{
-    Buffer, DefaultStream, DefaultStreamKind, Result, Stream, StreamHandle, buffer::GIVEN_UP, lend::returned, release,
-};
+use crate::{Buffer, DefaultStream, DefaultStreamKind, Result, Stream, StreamHandle, lend::returned, release};
 
 impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     /// Lends the buffer to a default stream for exclusive use, until the loan is dropped: that stream waits for the
@@ -25,10 +23,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     ) -> Result<DefaultLoan<'a, T, S, K>> {
         self.give_up_if_lent();
         self.admit_default(stream)?;
-        let (address, len) = (self.address, self.len);
-        // What is forgotten is not freed.
-        self.address = 0;
-        *self.lent.get_mut() = usize::from(address != 0);
+        let (address, len) = self.lend_out();
         Ok(DefaultLoan { buffer: self, address, len, stream })
     }
 
@@ -43,9 +38,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
         stream: &'a DefaultStream<K>,
     ) -> Result<SharedDefaultLoan<'a, T, S, K>> {
         self.admit_default(stream)?;
-        if self.address != 0 {
-            self.lent.fetch_add(1, Ordering::Relaxed);
-        }
+        self.count_reader();
         Ok(SharedDefaultLoan { buffer: self, stream })
     }
 
@@ -104,16 +97,8 @@ impl<T: Pod, S: StreamHandle, K: DefaultStreamKind> DefaultLoan<'_, T, S, K> {
 
 impl<T: Pod, S: StreamHandle, K: DefaultStreamKind> Drop for DefaultLoan<'_, T, S, K> {
     fn drop(&mut self) {
-        match returned_by(self.address, self.stream, self.buffer.home()) {
-            Ok(()) => {
-                self.buffer.address = self.address;
-                *self.buffer.lent.get_mut() = 0;
-            }
-            Err(error) => {
-                *self.buffer.lent.get_mut() = GIVEN_UP;
-                release::report(Err(error));
-            }
-        }
+        let returned = returned_by(self.address, self.stream, self.buffer.home());
+        self.buffer.take_back(self.address, returned);
     }
 }
 
@@ -155,16 +140,7 @@ impl<T: Pod, S: StreamHandle, K: DefaultStreamKind> SharedDefaultLoan<'_, T, S, 
 
 impl<T: Pod, S: StreamHandle, K: DefaultStreamKind> Drop for SharedDefaultLoan<'_, T, S, K> {
     fn drop(&mut self) {
-        if self.buffer.address == 0 {
-            return;
-        }
-        match returned_by(self.buffer.address, self.stream, self.buffer.home()) {
-            Ok(()) => {
-                self.buffer.lent.fetch_sub(1, Ordering::Relaxed);
-            }
-            // The loan counts on, so that the memory is given up when the buffer is next used exclusively.
-            Err(error) => release::report(Err(error)),
-        }
+        self.buffer.discount_reader(|address| returned_by(address, self.stream, self.buffer.home()));
     }
 }
 
