@@ -9,7 +9,8 @@ use crate::{Device, Result, raw};
 /// What the memory of a device's graphs is doing, in bytes: that of allocations which were captured into graphs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GraphMemoryUsage {
-    /// What graphs need at present.
+    /// What graphs need at present. Drivers such as 580.159 count everything here that they hold, also behind graphs that are
+    /// gone, until it is [trimmed](Device::trim_graph_memory).
     pub used: u64,
     /// The most that was needed since the last [`reset_graph_memory_peaks`](Device::reset_graph_memory_peaks).
     pub used_high: u64,

@@ -23,10 +23,6 @@ use crate::{
 /// It shares its context. It may be shared between threads; what each enqueues is then ordered as the calls
 /// happened. Destroying a stream does not wait: work still on it runs to its end.
 ///
-/// Drivers have a fault here (seen with 580.159): where a stream is destroyed that has yet to reach a free, and then the
-/// memory's pool is destroyed or trimmed, they use memory of their own that they have freed. A pool that is dropped
-/// before the streams, or a stream that has been waited for, is not affected.
-///
 /// ```
 /// # use cupool::*;
 /// # let simulator = cupool_sim::Simulator::new();

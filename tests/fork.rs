@@ -137,6 +137,7 @@ fn a11_in_a_forked_child_every_call_says_so_and_every_drop_is_silent() {
     });
     // The child's copies were its own. The parent has dropped its objects by now, and they were released.
     if let Some(simulator) = &simulator {
+        assert_eq!(MemPool::destroy_dropped(driver), Ok(0));
         let live = simulator.live();
         assert_eq!((live.allocations, live.streams, live.events, live.pools, live.primary_retains), (0, 0, 0, 0, 0));
         assert_eq!(simulator.findings(), []);

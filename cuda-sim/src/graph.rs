@@ -203,10 +203,11 @@ pub(crate) fn memory_attribute(
 ) -> Answer {
     let number = state.graph_pool(device)?;
     let Some(pool) = state.pools.get(number) else { return Err(CUresult::CUDA_ERROR_INVALID_VALUE) };
+    // As the driver has it: what graphs have used counts as used until it is trimmed.
     let (reserved, reserved_high) = pool.reserved();
     value.cast::<cuuint64_t>().set(match attribute {
-        CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT => pool.used,
-        CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_HIGH => pool.used_high,
+        CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT => reserved,
+        CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_HIGH => reserved_high,
         CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT => reserved,
         CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH => reserved_high,
         _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
@@ -226,8 +227,8 @@ pub(crate) fn set_memory_attribute(
         return Err(invalid);
     }
     match attribute {
-        CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_HIGH => pool.used_high = pool.used,
-        CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH => pool.reset_reserved_high(),
+        CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_USED_MEM_HIGH
+        | CUgraphMem_attribute::CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH => pool.reset_reserved_high(),
         _ => return Err(invalid),
     }
     Ok(())

@@ -235,6 +235,9 @@ impl Drop for Simulator {
         {
             let mut state = self.state();
             let epoch = state.epoch;
+            if state.pools.iter().any(|(_, pool)| pool.is_users()) {
+                self.slot().give_up_tables();
+            }
             *state = State::new();
             state.epoch = epoch;
         }

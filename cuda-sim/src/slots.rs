@@ -84,6 +84,11 @@ impl Slot {
         tables.push((version, table));
         Some(table)
     }
+
+    /// Gives the next simulator here tables of its own: whoever still has objects of this one must not take it for theirs.
+    pub(crate) fn give_up_tables(&self) {
+        self.tables.lock().clear();
+    }
 }
 
 /// The slot of that number.

@@ -324,9 +324,12 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        let functions = self.ends.driver().functions();
         // SAFETY: the pool is owned and ends here, after all its imports: they hold on to it. The driver keeps it until
-        // their frees have taken place.
-        release::report(unsafe { raw::mem_pool::mem_pool_destroy(self.ends.driver().functions(), self.raw) });
+        // their frees have taken place, which are all on one stream.
+        let destroyed =
+            raw::stream::relaxed(functions, || unsafe { raw::mem_pool::mem_pool_destroy(functions, self.raw) });
+        release::report(destroyed);
     }
 }
 

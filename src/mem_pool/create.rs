@@ -1,6 +1,8 @@
 //! How pools come to be: made with properties, or found where the driver keeps one.
 
-use super::{Access, MemKind, MemPool, MemPoolLocation, MemPoolProperties, MemPoolRef, properties::admitted_location};
+use super::{
+    Access, MemKind, MemPool, MemPoolLocation, MemPoolProperties, MemPoolRef, dropped, properties::admitted_location,
+};
 use crate::{Device, Result, raw};
 
 /// The first driver that keeps opportunistic reuse from handing out memory in use.
@@ -53,6 +55,7 @@ impl MemPool {
         device.ensure_memory_pools_supported()?;
         let version = device.driver().version()?;
         let place = properties.admitted(device, version)?;
+        dropped::end_waiting(device.driver(), usize::MAX);
         let raw = raw::mem_pool::mem_pool_create(device.driver().functions(), &properties.to_raw(place))?;
         // SAFETY: the pool was just made, and nobody else has it.
         let mut pool = unsafe { Self::from_raw(device, raw) };

@@ -216,6 +216,23 @@ fn end(device: Device, number: u64) {
     release::report(ended);
 }
 
+/// Before a pool is given up that may yet be destroyed: the default pool takes its place, whoever made it current.
+pub(super) fn replace_by_default(device: Device, pool: CUmemoryPool) {
+    let functions = device.driver().functions();
+    let replaced = raw::stream::relaxed(functions, || {
+        // So that no guard makes another current in between.
+        let _record = record();
+        if raw::mem_pool::device_get_mem_pool(functions, device.as_raw())? != pool {
+            return Ok(());
+        }
+        let default = raw::mem_pool::device_get_default_mem_pool(functions, device.as_raw())?;
+        // SAFETY: the default pool lives for ever.
+        unsafe { raw::mem_pool::device_set_mem_pool(functions, device.as_raw(), default) }
+    });
+    // A driver that does not say which pool is current was not told by anybody either.
+    let _: Result<()> = replaced;
+}
+
 /// Guards come and go rarely. Nothing that is done under the lock waits for the device, or calls anybody's code: failures
 /// are reported, and the capture mode is restored, after it.
 fn record() -> MutexGuard<'static, Record> {

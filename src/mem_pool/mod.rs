@@ -5,6 +5,7 @@ mod attribute;
 mod create;
 mod current;
 mod default;
+mod dropped;
 mod limit;
 mod location;
 mod made;
@@ -39,9 +40,9 @@ use crate::{
 /// synchronisation return all free memory to the system, and the next allocation some hundred times slower.)
 /// [`trim_to`](Self::trim_to) gives memory back when that is wanted.
 ///
-/// A pool may be dropped while its buffers live: their memory stays, and the driver gives it back after the last. (Current
-/// drivers, such as 580.159, have a fault there: if a free on one stream is still to come when a pool with an allocation on
-/// another is destroyed, they use memory of their own that they have freed. Wait for the streams first where that can be.)
+/// A pool may be dropped while its buffers live, or while frees are still to come: their memory stays, and goes back to the
+/// system after the last. The driver's pool is destroyed only when it holds no memory, since drivers such as 580.159 do not
+/// survive anything else; see [`destroy_dropped`](Self::destroy_dropped).
 ///
 /// ```
 /// # use cupool::*;
@@ -272,8 +273,8 @@ impl Drop for MemPool {
         if self.broken.load(Ordering::Relaxed) {
             return release::report(Err(crate::Error::PoolLost));
         }
-        // SAFETY: the pool is owned and ends here; the driver keeps it until its last allocation is freed.
-        release::report(unsafe { raw::mem_pool::mem_pool_destroy(self.driver().functions(), self.raw) });
+        // SAFETY: the pool is owned and ends here.
+        unsafe { dropped::end(self.device, self.raw) };
     }
 }
 

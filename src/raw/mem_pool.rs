@@ -14,9 +14,9 @@ pub(crate) fn mem_pool_create(functions: &Functions, properties: &CUmemPoolProps
 }
 
 /// # Safety
-/// `pool` must be live, not a device's default pool, and not be used afterwards. Its allocations may live on.
+/// `pool` must be live, not a device's default pool, and not be used afterwards.
 pub(crate) unsafe fn mem_pool_destroy(functions: &Functions, pool: CUmemoryPool) -> Result<()> {
-    relaxed(functions, || call!(functions, cuMemPoolDestroy(pool)))
+    call!(functions, cuMemPoolDestroy(pool))
 }
 
 /// # Safety

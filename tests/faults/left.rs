@@ -96,6 +96,10 @@ impl Left {
         fields!(difference)
     }
 
+    pub(crate) fn but_pools(self) -> Self {
+        Self { pools: 0, ..self }
+    }
+
     /// Whether there is no more of anything than in `most`.
     pub(crate) fn is_within(self, most: Self) -> bool {
         macro_rules! within {

@@ -6,7 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use cupool::{Context, Driver, Error, PinnedBuffer, Result, Stream, cuda_sys::CUstreamCaptureMode};
+use cupool::{Context, Driver, Error, MemPool, PinnedBuffer, Result, Stream, cuda_sys::CUstreamCaptureMode};
 use cupool_sim::{CUresult, Simulator, Symbol};
 
 use super::{
@@ -47,7 +47,10 @@ struct Outcome {
     errors: Vec<Error>,
     reported: u64,
     calls: Vec<Symbol>,
+    /// Of everything but pools, which end when their memory is free.
     left: Left,
+    /// Pools that will never end.
+    lost_pools: i64,
     trouble: Option<String>,
 }
 
@@ -135,8 +138,16 @@ fn run(scenario: &Scenario, seed: u64, unwinds: bool, fault: Option<Fault>) -> O
     simulator.clear_faults();
     let calls = simulator.calls();
     let left = alive(&simulator).minus(before);
+    let lost_pools = match end_of_pools(driver, &kept, left.allocations) {
+        Ok(waiting) => alive(&simulator).pools - before.pools - waiting,
+        Err(waits) => {
+            trouble.get_or_insert(waits);
+            0
+        }
+    };
     // What is left is compared to what this run made; what it was given counts as made before.
     let left = if fault.is_some_and(|fault| fault.mode != Mode::Once) { left.minus(made_before) } else { left };
+    let left = left.but_pools();
     if let Some(finding) = simulator.take_findings().first() {
         trouble.get_or_insert(finding.to_string());
     }
@@ -144,7 +155,18 @@ fn run(scenario: &Scenario, seed: u64, unwinds: bool, fault: Option<Fault>) -> O
         trouble = works(driver, &simulator).err();
     }
     drop(kept);
-    Outcome { errors, reported, calls, left, trouble }
+    Outcome { errors, reported, calls, left, lost_pools, trouble }
+}
+
+/// Waits for what is pending, so that pools can end, and says how many wait for allocations that are left.
+fn end_of_pools(driver: Driver, contexts: &[Context], allocations: i64) -> core::result::Result<i64, String> {
+    // A capture whose end has failed goes on, and keeps everybody from waiting.
+    let all_done = contexts.iter().all(|context| context.synchronize().is_ok());
+    let waiting = MemPool::destroy_dropped(driver).map_err(|error| error.to_string())? as i64;
+    if all_done && waiting > allocations {
+        return Err(format!("{waiting} pools wait, with {allocations} allocations left"));
+    }
+    Ok(waiting)
 }
 
 /// What is alive, and whether this thread was left in the relaxed capture mode; it is in the ordinary one afterwards.
@@ -169,8 +191,9 @@ fn trouble_when_nothing_fails(scenario: &Scenario, outcome: &Outcome) -> Option<
         return Some("it makes no call".to_owned());
     }
     let reports = outcome.reported != 0 && scenario.forgets == Left::default() && !scenario.threads;
-    (outcome.left != scenario.forgets || reports)
-        .then(|| format!("left {:?}, {} reports, {:?}", outcome.left, outcome.reported, outcome.errors))
+    let Outcome { left, lost_pools, reported, errors, .. } = outcome;
+    (*left != scenario.forgets.but_pools() || *lost_pools != 0 || reports)
+        .then(|| format!("left {left:?}, {lost_pools} pools lost, {reported} reports, {errors:?}"))
 }
 
 fn trouble(scenario: &Scenario, fault: Fault, whole: &Outcome, outcome: &Outcome) -> Option<String> {
@@ -189,14 +212,22 @@ fn trouble(scenario: &Scenario, fault: Fault, whole: &Outcome, outcome: &Outcome
     if outcome.calls[..=fault.index] != whole.calls[..=fault.index] {
         return Some(format!("another call: {failed:?}"));
     }
+    let in_vain = match fault.mode {
+        Mode::Once => &outcome.calls[fault.index..=fault.index],
+        Mode::FromThenOn | Mode::Unwinding => &outcome.calls[fault.index..],
+    };
+    let in_vain = in_vain.iter().filter(|call| **call == Symbol::cuMemPoolDestroy).count() as i64;
+    if outcome.lost_pools != in_vain {
+        return Some(format!("{} pools lost, {in_vain} destroyed in vain", outcome.lost_pools));
+    }
     let (before, later) = (&whole.calls[..fault.index], &whole.calls[fault.index + 1..]);
     let as_expected = match fault.mode {
-        Mode::FromThenOn | Mode::Unwinding => outcome.left == Left::after(before, scenario.refused),
-        Mode::Once if scenario.forgets != Left::default() => outcome
-            .left
-            .is_within(Left::by(before, failed, later).plus(scenario.forgets).plus(Left::block(failed, fault.code))),
+        Mode::FromThenOn | Mode::Unwinding => outcome.left == Left::after(before, scenario.refused).but_pools(),
+        Mode::Once if scenario.forgets != Left::default() => outcome.left.is_within(
+            Left::by(before, failed, later).plus(scenario.forgets).plus(Left::block(failed, fault.code)).but_pools(),
+        ),
         Mode::Once => {
-            let by = Left::by(before, failed, later);
+            let by = Left::by(before, failed, later).but_pools();
             outcome.left == by || outcome.left == by.plus(Left::block(failed, fault.code))
         }
     };
@@ -258,6 +289,9 @@ fn is_stood_in_for(scenario: &Scenario, fault: Fault, calls: &[Symbol], index: u
     if scenario.refused.contains(&(calls[index], occurrence)) {
         return true;
     }
+    if is_of_a_pools_end(&calls[..=index]) {
+        return true;
+    }
     match calls[index] {
         // The host waits in place of a fence, or for more than was asked for.
         Symbol::cuEventCreate
@@ -282,7 +316,8 @@ fn is_stood_in_for(scenario: &Scenario, fault: Fault, calls: &[Symbol], index: u
         Symbol::cuEventQuery => true,
         Symbol::cuStreamQuery => fault.code == 600,
         // The work is done in the mode that there is; to go back to it must not fail unsaid.
-        Symbol::cuThreadExchangeStreamCaptureMode => is_first_exchange(&calls[..index]),
+        // Where all later ones fail too, none of these goes back.
+        Symbol::cuThreadExchangeStreamCaptureMode => index > fault.index || is_first_exchange(&calls[..index]),
         // It is ended again.
         Symbol::cuStreamEndCapture => later.any(|call| call == Symbol::cuStreamEndCapture),
         // A rescue is tried, and what fails of it has not helped.
@@ -294,6 +329,28 @@ fn is_stood_in_for(scenario: &Scenario, fault: Fault, calls: &[Symbol], index: u
         Symbol::cuDeviceGetAttribute => fault.code == 1,
         _ => false,
     }
+}
+
+/// Whether the last call belongs to the end of a pool, but does not destroy it: one that does not answer is asked again.
+fn is_of_a_pools_end(calls: &[Symbol]) -> bool {
+    let before = calls.iter().rposition(|call| {
+        !matches!(
+            call,
+            Symbol::cuThreadExchangeStreamCaptureMode
+                | Symbol::cuMemPoolGetAttribute
+                | Symbol::cuMemPoolSetAttribute
+                | Symbol::cuDeviceGetMemPool
+                | Symbol::cuDeviceGetDefaultMemPool
+                | Symbol::cuDeviceSetMemPool
+        )
+    });
+    // A trim of the caller's begins with a question.
+    before.is_some_and(|at| {
+        let last = calls.len() - 1;
+        calls[at] == Symbol::cuMemPoolTrimTo
+            && calls[last] != Symbol::cuThreadExchangeStreamCaptureMode
+            && at.checked_sub(1).is_some_and(|at| calls[at] == Symbol::cuThreadExchangeStreamCaptureMode)
+    })
 }
 
 /// What stands around the call that matters.
@@ -334,6 +391,7 @@ fn works(driver: Driver, simulator: &Simulator) -> Result<(), String> {
         Ok(false) => return Err("wrong contents afterwards".to_owned()),
         Err(error) => return Err(format!("afterwards: {error}")),
     }
+    MemPool::destroy_dropped(driver).map_err(|error| error.to_string())?;
     let left = alive(simulator).minus(before);
     if left != Left::default() {
         return Err(format!("left afterwards: {left:?}"));

@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::{env, thread};
 
+use cupool::MemPool;
 use cupool_sim::{Finding, Live, Simulator, Symbol};
 
 use super::{
@@ -20,6 +21,8 @@ pub(crate) struct Outcome {
     pub(crate) calls: Vec<Symbol>,
     /// Allocations that nothing will free.
     pub(crate) leaked: usize,
+    /// Pools that were dropped, and wait for memory to be free.
+    pub(crate) pools: usize,
     /// What was alive when all was dropped but the context, and after that.
     pub(crate) left: Option<Live>,
     pub(crate) end: Live,
@@ -51,8 +54,10 @@ impl Program {
         let (leaked, operations, wrong) = world.end();
         let Ground { simulator, context, streams } = ground;
         drop(streams);
+        let mut pools = 0;
         let left = if waits {
             context.synchronize().unwrap();
+            pools = MemPool::destroy_dropped(context.driver()).unwrap();
             Some(simulator.live())
         } else {
             None
@@ -61,7 +66,7 @@ impl Program {
         drop(context);
         drop(without);
         let (findings, calls, end) = (simulator.findings(), simulator.calls(), simulator.live());
-        Outcome { operations, findings, wrong, calls, leaked, left, end }
+        Outcome { operations, findings, wrong, calls, leaked, pools, left, end }
     }
 }
 
@@ -91,7 +96,8 @@ impl Outcome {
         // What is left of events belongs to the context, with pinned memory: one for each block.
         let events = live.events - live.host_allocations;
         let left = (allocations, streams, events, pools, pending_operations, pushed_contexts, modules);
-        left == (self.leaked, 0, 0, 0, 0, 0, 0)
+        // What is leaked keeps its pool.
+        left == (self.leaked, 0, 0, self.pools, 0, 0, 0) && self.pools <= self.leaked
     }
 }
 

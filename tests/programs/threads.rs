@@ -114,6 +114,7 @@ pub(crate) fn run(seed: u64, threads: usize, steps: usize) {
     });
     drop((pool, shared));
     context.synchronize().unwrap();
+    assert_eq!(MemPool::destroy_dropped(context.driver()), Ok(0), "seed {seed}");
     let (findings, live) = (simulator.findings(), simulator.live());
     assert!(findings.is_empty(), "seed {seed}: {}", findings[0]);
     assert_eq!((live.allocations, live.streams, live.pools, live.pending_operations), (0, 0, 0, 0), "seed {seed}");

@@ -166,6 +166,7 @@ fn f27_what_the_driver_would_not_say_is_left_out() {
         "out of memory: 134217728 bytes requested; the pool does not say what it holds; its limit is 67108864; the \
          device does not say what is free; no rescue was tried, the pool is told not to"
     );
+    fixture.sim().clear_faults();
 }
 
 #[test]

@@ -172,6 +172,7 @@ impl Drop for Fixture {
             return;
         }
         if let Some(simulator) = &self.simulator {
+            assert_eq!(MemPool::destroy_dropped(self.driver), Ok(0), "pools still hold memory");
             assert_clean(simulator);
         }
     }

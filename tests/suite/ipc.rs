@@ -352,7 +352,7 @@ fn a1_without_an_entry_only_what_needs_it_fails_and_names_it() {
             }
         };
         assert_eq!(share(), Err(Error::Unsupported(missing)));
-        stream.synchronize().unwrap();
         drop(buffer);
+        stream.synchronize().unwrap();
     }
 }

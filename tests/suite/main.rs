@@ -35,6 +35,7 @@ mod dlpack_import;
 mod errors;
 mod f_guards;
 mod f_out_of_memory;
+mod f_pool_ends;
 mod f_pools;
 mod f_pressure;
 mod faults;

@@ -389,6 +389,9 @@ fn a1_without_its_calls_managed_memory_is_unsupported_by_name() {
     let stream = Stream::new(&older.device(0).unwrap().primary_context().unwrap()).unwrap();
     let buffer = managed_pool(older.device(0).unwrap()).alloc::<u8, _>(10, &stream).unwrap();
     assert_eq!(buffer.into_managed().map(drop).unwrap_err().0, Error::Unsupported(Symbol::cuPointerGetAttribute));
+    // For the pool to end before the driver.
+    stream.synchronize().unwrap();
+    assert_eq!(MemPool::destroy_dropped(older), Ok(0));
 }
 
 #[test]

@@ -24,6 +24,7 @@ impl Failures {
 pub(crate) fn everything(driver: Driver) -> Vec<(&'static str, Error)> {
     let mut failures = Failures::default();
     reach(driver, &mut failures);
+    failures.keep("destroy_dropped", MemPool::destroy_dropped(driver));
     failures.0
 }
 

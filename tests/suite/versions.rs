@@ -155,6 +155,7 @@ fn each_driver_does_what_it_has_and_is_said_to_lack_the_rest() {
             }
         }
         ground.context.synchronize().unwrap();
+        assert_eq!(MemPool::destroy_dropped(fixture.driver()), Ok(0), "{version}");
         // The one that somebody else made; and nothing that was refused had been made.
         assert_eq!(fixture.sim().live().pools, 1, "{version}");
     }

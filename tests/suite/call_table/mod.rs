@@ -41,6 +41,8 @@ use exceptions::EXCEPTIONS;
 
 /// The second of these is the one that matters: the first and the last leave somebody else's capture alone.
 const EXCHANGE: Symbol = cuThreadExchangeStreamCaptureMode;
+/// The end of a pool that holds nothing.
+const POOL_ENDS: &[Symbol] = &[EXCHANGE, cuMemPoolTrimTo, cuMemPoolGetAttribute, cuMemPoolDestroy, EXCHANGE];
 
 /// Operations that take a library, and the tests of loading call them.
 const ELSEWHERE: [&str; 3] = ["Driver::load", "Driver::load_from", "LoadFailure::error"];
@@ -325,7 +327,8 @@ fn pools(table: &mut Table<'_>, device: Device) {
     let raw = table.row("MemPool::into_raw", &[], || pool.into_raw());
     // SAFETY: the pool was just given up.
     let pool = table.row("MemPool::from_raw", &[], || unsafe { MemPool::from_raw(device, raw) });
-    table.row("drop of MemPool", &[EXCHANGE, cuMemPoolDestroy, EXCHANGE], || drop(pool));
+    table.row("drop of MemPool", POOL_ENDS, || drop(pool));
+    table.row("MemPool::destroy_dropped", &[], || MemPool::destroy_dropped(device.driver()).unwrap());
 }
 
 fn buffers(table: &mut Table<'_>) {

@@ -53,7 +53,7 @@ fn access(table: &mut Table<'_>, mut pool: MemPool) {
     // SAFETY: the peer has no work.
     table.row("MemPool::revoke_in_use", &set, || unsafe { pool.revoke_in_use(&peer) }.unwrap());
     pool.grant(&peer, Access::ReadWrite).unwrap();
-    let end = [&revoke[..], &[EXCHANGE, cuMemPoolDestroy, EXCHANGE]].concat();
+    let end = [&revoke[..], POOL_ENDS].concat();
     table.row("drop of MemPool (access granted)", &end, || drop(pool));
 }
 
