@@ -71,13 +71,12 @@ fn run(bench: &mut Bench, functions: &Functions) -> Result {
 
     let stream = bench.stream()?;
     let pool = MemPool::new(&bench.device)?;
-    let raw = Raw::new(&pool, &stream);
     bench.row(
         Row::new("allocate and free", || {})
             .with("what", "allocate and free")
             .most(MOST)
             .raw("function table", || {
-                let raw = black_box(raw);
+                let raw = Raw::new(black_box(&pool), black_box(&stream));
                 raw.free(raw.allocate(black_box(10)));
             })
             .cupool("as it comes", || drop(must(black_box(&pool).alloc::<u8, _>(black_box(10), black_box(&stream))))),

@@ -338,7 +338,7 @@ impl<'a> Row<'a> {
     /// A line to read for the row, and a line of the record for each way.
     fn report(&self, bench: &str, measured: &[Vec<f64>], record: &Record) {
         let Some((ours, others)) = measured.split_last() else { return };
-        println!("{}: {}", self.label, if ours.len() == 1 { "1 round" } else { "medians of rounds" });
+        println!("{}, in {} rounds:", self.label, ours.len());
         for (way, values) in self.ways.iter().zip(measured) {
             let value = measure::median(values);
             let (low, high) = (measure::quantile(values, 0.25), measure::quantile(values, 0.75));

@@ -114,7 +114,7 @@ pub(crate) unsafe fn fill(stream: &Stream, destination: CUdeviceptr_v2, value: u
 #[inline(always)]
 pub(crate) fn ok(code: CUresult) {
     if code != CUresult::CUDA_SUCCESS {
-        failed(&format!("a raw call was answered with {code:?}"));
+        failed(&format!("a raw call was answered with {} ({})", code.name().unwrap_or("a code"), code.0));
     }
 }
 
