@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use criterion::{Criterion, SamplingMode, Throughput};
+use criterion::{Criterion, PlottingBackend, SamplingMode, Throughput};
 use cupool::{Context, Device, Driver, Stream};
 use cupool_sim::Simulator;
 use serde_json::{Map, Value, json};
@@ -72,7 +72,8 @@ impl Effort {
             .warm_up_time(warm_up)
             .measurement_time(measurement)
             .sample_size(samples)
-            .nresamples(resamples);
+            .nresamples(resamples)
+            .plotting_backend(PlottingBackend::Plotters);
         let criterion = if self == Self::Trial { criterion.without_plots() } else { criterion };
         criterion.configure_from_args()
     }
