@@ -10,7 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cupool::{Driver, MemPool, Stream, cuda_sys::Symbol};
+use cupool::{
+    Driver, MemPool, Stream,
+    cuda_sys::{DRIVER_LIBRARY_VARIABLE, Symbol},
+};
 use serde_json::json;
 
 #[path = "measure/bench.rs"]
@@ -28,7 +31,7 @@ const BYTES: usize = 1 << 20;
 
 /// How often each is done, and for how long at most.
 const ROUNDS: usize = 21;
-const BUDGET: Duration = Duration::from_secs(60);
+const BUDGET: Duration = Duration::from_secs(40);
 const LEAST_ROUNDS: usize = 5;
 
 fn main() -> ExitCode {
@@ -71,7 +74,7 @@ fn all_steps() -> Result {
 /// In a fresh process: what loading costs once the library is open.
 #[cfg(unix)]
 fn resolve() -> Result {
-    let library = std::env::var(cupool::cuda_sys::DRIVER_LIBRARY_VARIABLE).unwrap_or_else(|_| "libcuda.so.1".into());
+    let library = std::env::var(DRIVER_LIBRARY_VARIABLE).unwrap_or_else(|_| "libcuda.so.1".into());
     let library = std::ffi::CString::new(library)?;
     // SAFETY: the library that is loaded as the driver in any case.
     if unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW) }.is_null() {
@@ -99,7 +102,8 @@ fn run() -> Result {
         // Loading touches no device, so that the children find it as it was.
         bench::real_driver()?;
         println!("first_use on the real driver, a process each time");
-        (None, ROUNDS, Record::from_environment())
+        let chosen = std::env::var_os(DRIVER_LIBRARY_VARIABLE).filter(|name| !name.is_empty());
+        (chosen.map(PathBuf::from), ROUNDS, Record::from_environment())
     };
     let folder = std::env::temp_dir().join(format!("cupool-first-use-{}", std::process::id()));
     let raw = raw_program(&folder);
@@ -127,7 +131,7 @@ struct Measured {
 
 fn measure_in_turns(raw: Option<&Path>, library: Option<&Path>, rounds: usize) -> Result<Measured> {
     let myself = std::env::current_exe()?;
-    let environment = library.map(|library| (cupool::cuda_sys::DRIVER_LIBRARY_VARIABLE, library));
+    let environment = library.map(|library| (DRIVER_LIBRARY_VARIABLE, library));
     let child = |part: &str| {
         let mut command = Command::new(&myself);
         command.env(CHILD, part).envs(environment);
