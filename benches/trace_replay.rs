@@ -159,18 +159,26 @@ fn replays<R: Replay>(turns: u64, begin: impl Fn() -> R, trace: &Trace) -> Durat
     elapsed
 }
 
-/// Replays once, and looks now and then at what the pool holds: the index of the event before, and bytes.
+/// Replays once, and looks at what the pool holds now and then: the index of the event before, and bytes.
 fn look(replay: &mut impl Replay, trace: &Trace, pool: &MemPool) -> Result<Vec<(usize, u64)>> {
-    let apart = trace.events.len().div_ceil(POINTS).max(1);
+    let mut points = points(trace).into_iter().peekable();
     let mut looks = Vec::new();
     for (index, event) in trace.events.iter().enumerate() {
         replay.perform(*event);
-        if index % apart == apart - 1 {
+        if points.next_if_eq(&index).is_some() {
             looks.push((index, pool.usage()?.reserved));
         }
     }
     replay.finish();
     Ok(looks)
+}
+
+/// Where to look: in each stretch of the trace where most lives.
+fn points(trace: &Trace) -> Vec<usize> {
+    let live: Vec<(usize, u64)> = trace.live().enumerate().collect();
+    let stretch = live.len().div_ceil(POINTS).max(1);
+    let most = |stretch: &[(usize, u64)]| stretch.iter().max_by_key(|(_, live)| *live).map(|(index, _)| *index);
+    live.chunks(stretch).filter_map(most).collect()
 }
 
 fn report(bench: &Bench, trace: &Trace, who: &str, setting: &str, looks: &[(usize, u64)], usage: MemPoolUsage) {

@@ -149,8 +149,10 @@ fn start(name: &'static str, driver: Driver, is_real: bool, run: impl FnOnce(&mu
         record.line(&record::machine(&device)?);
     }
     let context = device.primary_context()?;
+    // A program of raw calls has it current.
+    let current = context.try_clone()?;
     let mut bench = Bench { name, criterion: effort.criterion(), effort, record, driver, device, context };
-    run(&mut bench)?;
+    current.with_current(|| Ok(run(&mut bench)))??;
     bench.criterion.final_summary();
     Ok(())
 }
