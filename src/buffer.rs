@@ -340,7 +340,7 @@ pub(crate) fn allocate<T: Pod, S: StreamHandle>(
     allocate: impl FnOnce(usize, &Stream) -> Result<CUdeviceptr_v2>,
 ) -> Result<Buffer<T, S>> {
     let bytes = byte_len::<T>(len)?;
-    let address = if bytes == 0 { 0 } else { allocate(bytes, stream.stream())? };
+    let address = if bytes == 0 { nothing() } else { allocate(bytes, stream.stream())? };
     // SAFETY: fresh memory of that size, allocated on this stream. The driver aligns it for every ordinary type; where
     // that does not suffice the buffer is not handed out.
     let buffer = unsafe { Buffer::from_raw_parts(address, len, stream) };
@@ -348,6 +348,13 @@ pub(crate) fn allocate<T: Pod, S: StreamHandle>(
         return Err(Error::Misaligned { address, align: align_of::<T>() });
     }
     Ok(buffer)
+}
+
+/// The address of no memory; apart, since it is seldom asked for.
+#[cold]
+#[inline(never)]
+const fn nothing() -> CUdeviceptr_v2 {
+    0
 }
 
 /// In place of a count of loans: the memory was given up, and that was reported.

@@ -129,8 +129,15 @@ impl Driver {
     /// Fails unless both are the same driver.
     #[inline]
     pub(crate) fn ensure_same(self, other: Self) -> Result<()> {
-        if core::ptr::eq(self.functions, other.functions) { Ok(()) } else { Err(Error::DriverMismatch) }
+        if core::ptr::eq(self.functions, other.functions) { Ok(()) } else { Err(mismatch()) }
     }
+}
+
+/// Apart, so that the error takes no room among what is done otherwise.
+#[cold]
+#[inline(never)]
+fn mismatch() -> Error {
+    Error::DriverMismatch
 }
 
 impl PartialEq for Driver {
