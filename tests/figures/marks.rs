@@ -18,22 +18,32 @@ enum Part<'a> {
     Broken(&'a str),
 }
 
-fn parts(mut text: &str) -> Vec<Part<'_>> {
-    let mut found = Vec::new();
-    while let Some((before, rest)) = text.split_once(BEGIN) {
-        found.push(Part::Plain(before));
-        let line = rest.lines().next().unwrap_or("");
+fn parts(text: &str) -> Vec<Part<'_>> {
+    let (mut found, mut done, mut from) = (Vec::new(), 0, 0);
+    while let Some(at) = text[from..].find(BEGIN).map(|at| from + at) {
+        from = at + BEGIN.len();
+        if is_in_code(&text[..at]) {
+            continue;
+        }
+        found.push(Part::Plain(&text[done..at]));
+        let line = text[from..].lines().next().unwrap_or("");
         let marked = line.split_once(MIDDLE).and_then(|(query, rest)| Some((query, rest.split_once(END)?.0)));
         if let Some((query, figure)) = marked {
             found.push(Part::Figure { query, text: figure });
-            text = &rest[query.len() + MIDDLE.len() + figure.len() + END.len()..];
+            from += query.len() + MIDDLE.len() + figure.len() + END.len();
         } else {
             found.push(Part::Broken(line));
-            text = &rest[line.len()..];
+            from += line.len();
         }
+        done = from;
     }
-    found.push(Part::Plain(text));
+    found.push(Part::Plain(&text[done..]));
     found
+}
+
+/// Whether a block of code, which shows how a mark looks, is open at the end.
+fn is_in_code(text: &str) -> bool {
+    text.lines().filter(|line| line.starts_with("```")).count() % 2 == 1
 }
 
 /// The text with what the results give. What they do not give stays.
@@ -134,6 +144,15 @@ fn a_mark_without_end_and_one_that_begins_a_line_are_told() {
     assert_eq!(refreshed(&endless, &results), endless);
     let first = FRESH.replace("one <", "<");
     assert_eq!(complaints(&first, &results), ["2: a figure begins the line"]);
+}
+
+#[test]
+fn a_mark_in_a_block_of_code_is_an_example() {
+    let results = fixture();
+    let text = format!("```text\n{}```\n{FRESH}", FRESH.replace("57×", "1×"));
+    assert_eq!(complaints(&text, &results), Vec::<String>::new());
+    assert_eq!(refreshed(&text, &results), text);
+    assert_eq!(unmarked(&text).len(), 2);
 }
 
 #[test]
