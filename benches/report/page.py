@@ -2,7 +2,7 @@
 
 import bars
 import words
-from results import OURS, RAW
+from results import OURS, RAW, in_words_first, key
 
 TITLES = {
     "alloc_free": "Allocate and free",
@@ -45,6 +45,8 @@ COLUMNS = {
     "trace_replay": "trace",
     "first_use": "what",
 }
+# What a process does first, in order.
+STEPS = ["load", "init", "first allocation"]
 # Where others are looked for.
 COMPARED = [
     "alloc_free",
@@ -61,7 +63,7 @@ COMPARED = [
 
 
 def write(results, plots, path):
-    parts = [head(results), promises(results), faster(results)]
+    parts = [head(results), proofs(), promises(results), faster(results)]
     for bench, title in TITLES.items():
         lines = results.of(bench)
         drawn = [plot for plot in plots if plot.bench == bench]
@@ -106,6 +108,13 @@ def article(gpu):
     return f"an {gpu}" if gpu[:1] in "AEIOU" or gpu.startswith("NVIDIA") else f"a {gpu}"
 
 
+def proofs():
+    return (
+        "What needs no GPU: [the driver calls of each operation](../driver-calls.md),"
+        " [the sizes of all types](../sizes.md)."
+    )
+
+
 def promises(results):
     rows = [
         "## What is promised",
@@ -147,10 +156,36 @@ def faster(results):
 def table(bench, lines):
     if not lines:
         return ""
-    return across(bench, lines, COLUMNS[bench]) if bench in COLUMNS else long(bench, lines)
+    lines = without_the_same(lines)
+    if bench == "instructions":
+        return beside_each_other(lines)
+    return across(lines, COLUMNS[bench]) if bench in COLUMNS else long(lines)
 
 
-def across(bench, lines, column):
+def without_the_same(lines):
+    """What is live at most is the program's, whoever allocates it: once, unless somebody sees it otherwise."""
+    live = [line for line in lines if line["parameters"].get("what") == "peak live"]
+    seen = {}
+    for line in live:
+        seen.setdefault(key(line["parameters"]), set()).add(line["value"])
+    if any(len(values) > 1 for values in seen.values()):
+        return lines
+    ours = [line for line in live if line["who"] == OURS] or live
+    return [line for line in lines if line not in live or line in ours]
+
+
+def beside_each_other(lines):
+    """A row for each operation, a column for everybody."""
+    everybody = sorted({line["who"] for line in lines}, key=lambda who: (who != RAW, who != OURS, who))
+    rows = {}
+    for line in lines:
+        rows.setdefault(words.workload(line["parameters"]), {})[line["who"]] = f"{line['value']:,}"
+    text = [f"| | {' | '.join(everybody)} |", f"| --- |{' ---: |' * len(everybody)}"]
+    text += [f"| {what} | {' | '.join(cells.get(who, '') for who in everybody)} |" for what, cells in rows.items()]
+    return "\n".join(text)
+
+
+def across(lines, column):
     """A row for each way of doing it, a column for each value of one parameter."""
     columns, rows = {}, {}
     for line in lines:
@@ -165,7 +200,7 @@ def across(bench, lines, column):
             line.get("source", ""),
         )
         rows.setdefault(row, {})[at] = line
-    order = sorted(columns, key=lambda at: (isinstance(at, str), at)) if bench != "first_use" else list(columns)
+    order = sorted(columns, key=lambda at: (STEPS.index(at) if at in STEPS else len(STEPS), isinstance(at, str), at))
     with_rest = any(row[0] for row in rows)
     with_source = len({row[:4] for row in rows}) < len(rows)
     first = ([""] if with_rest else []) + ["who"] + (["measured by"] if with_source else [])
@@ -185,14 +220,17 @@ def cell(line):
     return words.value(line) + against
 
 
-def long(bench, lines):
+def long(lines):
     """A row for each line."""
     timed = any("low" in line for line in lines)
     compared = any("ratio" in line for line in lines)
     heads = ["", "who", "median" if timed else "", *(["quartiles"] if timed else []), *(["ratio"] if compared else [])]
     text = [f"| {' | '.join(heads)} |", f"| --- | --- |{' ---: |' * (len(heads) - 2)}"]
-    for line in lines:
-        row = [words.workload(line["parameters"]), words.who(line), words.value(line)]
+    for line in sorted(
+        lines, key=lambda line: (in_words_first(line["parameters"]), line["who"] != RAW, line["who"] != OURS)
+    ):
+        who = f"**{words.who(line)}**" if line["who"] == OURS else words.who(line)
+        row = [words.workload(line["parameters"]), who, words.value(line)]
         if timed:
             row.append(f"{words.value(line, line['low'])} – {words.value(line, line['high'])}" if "low" in line else "")
         if compared:

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 import bars
 import style
 import words
-from results import AS_IT_COMES, OURS, RAW, key
+from results import AS_IT_COMES, OURS, RAW, in_words_first, key
 
 
 @dataclass
@@ -122,11 +122,13 @@ def bars_in(axis, title, lines):
     axis.set_title(title + (", logarithmic scale" if log else ""), pad=20 if floor is not None else 10)
 
 
-def once_each(lines):
-    """One line of each way; where several programs measured it, the first by name."""
+def once_each(results, bench, **parameters):
+    """One line of each way; where several programs measured it, of the one that measured most."""
     found = {}
-    for line in sorted(lines, key=lambda line: line.get("source", "")):
-        found.setdefault((line["who"], line["setting"]), line)
+    for source in results.sources(bench):
+        for line in results.of(bench, **parameters):
+            if line.get("source", "") == source:
+                found.setdefault((line["who"], line["setting"], key(line["parameters"])), line)
     return list(found.values())
 
 
@@ -138,12 +140,12 @@ def of_one_size(results, bench, says):
     sizes = sorted((bytes for bytes in count if bytes is not None), key=lambda bytes: (-len(count[bytes]), bytes))
     if not sizes:
         return None
-    return bar_panels([(f"{says}, {words.size(sizes[0])}", once_each(results.of(bench, bytes=sizes[0])))])
+    return bar_panels([(f"{says}, {words.size(sizes[0])}", once_each(results, bench, bytes=sizes[0]))])
 
 
 def churn(results):
     panels = [
-        (f"Time of a free and an allocation, {words.workload(of)}", once_each(results.of("churn", **of)))
+        (f"Time of a free and an allocation, {words.workload(of)}", once_each(results, "churn", **of))
         for of in results.workloads("churn")
     ]
     return bar_panels(panels)
@@ -153,14 +155,14 @@ def first_use(results):
     whats = dict.fromkeys(line["parameters"].get("what") for line in results.of("first_use"))
     order = ["load", "init", "first allocation"]
     whats = sorted(whats, key=lambda what: (order.index(what) if what in order else len(order), str(what)))
-    return bar_panels([(f"A fresh process: {what}", once_each(results.of("first_use", what=what))) for what in whats])
+    return bar_panels([(f"A fresh process: {what}", once_each(results, "first_use", what=what)) for what in whats])
 
 
 def trace_time(results):
     names = dict.fromkeys(line["parameters"]["trace"] for line in results.of("trace_replay", what="time per event"))
     return bar_panels(
         [
-            (f"Time per event: {name}", once_each(results.of("trace_replay", what="time per event", trace=name)))
+            (f"Time per event: {name}", once_each(results, "trace_replay", what="time per event", trace=name))
             for name in sorted(names)
         ]
     )
@@ -170,7 +172,7 @@ def trace_time(results):
 
 
 def by_size(results, bench, says, looks):
-    lines = [line for line in results.of(bench) if "bytes" in line["parameters"]]
+    lines = [line for line in once_each(results, bench) if "bytes" in line["parameters"]]
     if len({line["parameters"]["bytes"] for line in lines}) < 3:
         return None
     return line_panels([(f"{says}, by size", lines)], "bytes", words.size, looks)
@@ -178,7 +180,7 @@ def by_size(results, bench, says, looks):
 
 def threads(results, looks):
     titles = {"shared": "Time per pair, threads that share a pool", "own": "Time per pair, a pool for each thread"}
-    panels = [(title, results.of("threads", pools=pools)) for pools, title in titles.items()]
+    panels = [(title, once_each(results, "threads", pools=pools)) for pools, title in titles.items()]
     return line_panels([panel for panel in panels if panel[1]], "threads", "{:,}".format, looks)
 
 
@@ -192,9 +194,9 @@ def line_panels(panels, parameter, name, looks):
     names = []
     for axis, (title, lines) in zip(axes[:, 0], panels):
         curves = {}
-        for line in sorted(lines, key=lambda line: line.get("source", "")):
+        for line in lines:
             at = line["parameters"][parameter]
-            curves.setdefault((line["who"], line["setting"]), {}).setdefault(at, line)
+            curves.setdefault((line["who"], line["setting"]), {})[at] = line
         ends = []
         for curve in curves.values():
             xs = sorted(curve)
@@ -320,11 +322,6 @@ def traces(results, looks):
 
 # What goes without saying.
 PLAIN = ("plain", *AS_IT_COMES)
-
-
-def in_words_first(parameters):
-    """Sorts by what is done, then by how much of it."""
-    return key({name: value for name, value in parameters.items() if isinstance(value, str)}), key(parameters)
 
 
 def ratios(results):

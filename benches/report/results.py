@@ -61,20 +61,28 @@ class Results:
                     return line
         return None
 
+    def sources(self, bench):
+        """The programs that measured a bench: those that measured most of whom there are first."""
+        whom = {}
+        for line in self.of(bench):
+            whom.setdefault(line.get("source", ""), set()).add((line["who"], line["setting"]))
+        return sorted(whom, key=lambda source: (-len(whom[source]), source))
+
     def ratio(self, bench, parameters, ours, theirs):
         """How `ours` compares with `theirs`, both (who, settings), and how that was found out: in pairs of neighbouring
-        batches, from the medians of one program, or from those of two. None if one of them was not measured."""
-        sources = sorted({line.get("source", "") for line in self.of(bench)})
-        of_two = None
-        for source in sources:
+        batches, from the medians of one program, or from those of two; the highest where several programs found it out.
+        None if one of them was not measured."""
+        pairs, medians = [], []
+        for source in self.sources(bench):
             one = self.find(bench, parameters, *ours, source=source)
             other = self.find(bench, parameters, *theirs, source=source)
-            if one and other and (paired := in_pairs(one, other)):
-                return paired, "pairs"
-            if one and other and of_two is None:
-                of_two = one["value"] / other["value"], "medians"
-        if of_two:
-            return of_two
+            if one and other:
+                paired = in_pairs(one, other)
+                (pairs if paired else medians).append(paired or one["value"] / other["value"])
+        if pairs:
+            return max(pairs), "pairs"
+        if medians:
+            return max(medians), "medians"
         one, other = self.find(bench, parameters, *ours), self.find(bench, parameters, *theirs)
         return (one["value"] / other["value"], "medians of two programs") if one and other else None
 
@@ -96,6 +104,11 @@ def key(parameters):
         (name, (0, value, "") if isinstance(value, (int, float)) else (1, 0, str(value)))
         for name, value in sorted(parameters.items())
     )
+
+
+def in_words_first(parameters):
+    """Sorts by what is done, then by how much of it."""
+    return key({name: value for name, value in parameters.items() if isinstance(value, str)}), key(parameters)
 
 
 def read(paths):

@@ -51,6 +51,14 @@ class Bars(unittest.TestCase):
         found = read(line("fills", "raw", 100, "plain", bytes=1), line("fills", "cupool", 150, bytes=1))
         self.assertEqual(verdicts(found)["Fills, beside the raw calls"], "**fail**")
 
+    def test_of_several_programs_the_worst_decides(self):
+        lines = []
+        for source, ratio in [("a.rs", 1.0), ("b.rs", 1.5)]:
+            for who in ("raw", "cupool"):
+                made = line("fills", who, 100, "plain" if who == "raw" else "as it comes", ratio=ratio, bytes=1)
+                lines.append(made | {"source": source})
+        self.assertEqual(verdicts(read(*lines))["Fills, beside the raw calls"], "**fail**")
+
     def test_a_threshold_of_0_is_compared_with_a_threshold_of_0(self):
         found = read(
             line("alloc_free_sync", "raw", 10, "kept", bytes=1),
