@@ -2,7 +2,7 @@
 
 import bars
 import words
-from results import OURS, RAW, in_words_first, key
+from results import OURS, RAW, in_steps, in_words_first, key
 
 TITLES = {
     "alloc_free": "Allocate and free",
@@ -45,8 +45,6 @@ COLUMNS = {
     "trace_replay": "trace",
     "first_use": "what",
 }
-# What a process does first, in order.
-STEPS = ["load", "init", "first allocation"]
 # Where others are looked for.
 COMPARED = [
     "alloc_free",
@@ -200,7 +198,7 @@ def across(lines, column):
             line.get("source", ""),
         )
         rows.setdefault(row, {})[at] = line
-    order = sorted(columns, key=lambda at: (STEPS.index(at) if at in STEPS else len(STEPS), isinstance(at, str), at))
+    order = sorted(columns, key=in_steps)
     with_rest = any(row[0] for row in rows)
     with_source = len({row[:4] for row in rows}) < len(rows)
     first = ([""] if with_rest else []) + ["who"] + (["measured by"] if with_source else [])

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 import bars
 import style
 import words
-from results import AS_IT_COMES, OURS, RAW, in_words_first, key
+from results import AS_IT_COMES, OURS, RAW, in_steps, in_words_first, key
 
 
 @dataclass
@@ -152,9 +152,8 @@ def churn(results):
 
 
 def first_use(results):
-    whats = dict.fromkeys(line["parameters"].get("what") for line in results.of("first_use"))
-    order = ["load", "init", "first allocation"]
-    whats = sorted(whats, key=lambda what: (order.index(what) if what in order else len(order), str(what)))
+    whats = {line["parameters"]["what"] for line in results.of("first_use")}
+    whats = sorted(whats, key=in_steps)
     return bar_panels([(f"A fresh process: {what}", once_each(results, "first_use", what=what)) for what in whats])
 
 

@@ -20,6 +20,8 @@ BENCHES = [
     "driver_calls",
     "sizes",
 ]
+# What a process does first, in order.
+STEPS = ["load", "resolve", "init", "context", "stream and pool", "first allocation", "all"]
 OURS = "cupool"
 RAW = "raw"
 # This crate's own way, by whichever name; pools keep their memory as they come.
@@ -104,6 +106,11 @@ def key(parameters):
         (name, (0, value, "") if isinstance(value, (int, float)) else (1, 0, str(value)))
         for name, value in sorted(parameters.items())
     )
+
+
+def in_steps(what):
+    """Sorts what a process does first as it does it, and all else behind."""
+    return STEPS.index(what) if what in STEPS else len(STEPS), isinstance(what, str), what
 
 
 def in_words_first(parameters):
