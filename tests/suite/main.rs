@@ -8,6 +8,7 @@
     reason = "in a test's own functions, as in its `#[test]` functions, a surprise ends the test"
 )]
 
+mod committed;
 mod fixture;
 mod gate;
 mod scenario;
@@ -67,6 +68,7 @@ mod pool_priming;
 mod pool_quirks;
 mod pool_refusals;
 mod quiet;
+mod sizes;
 mod staging;
 mod streams;
 mod surface;

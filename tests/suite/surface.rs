@@ -1,4 +1,4 @@
-//! The public operations, as the sources declare them.
+//! The public operations and types, as the sources declare them.
 
 use std::{
     collections::BTreeSet,
@@ -9,7 +9,14 @@ use std::{
 /// `Type::function` for each public function of a type, and the name alone for one of none.
 pub(crate) fn operations() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
-    read(&sources(), &mut found);
+    read(&sources(), &mut |text| parse(text, &mut found));
+    found
+}
+
+/// The names of all public types.
+pub(crate) fn types() -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    read(&sources(), &mut |text| found.extend(text.lines().filter_map(public_type).map(str::to_owned)));
     found
 }
 
@@ -18,7 +25,8 @@ pub(crate) fn sources() -> PathBuf {
     env::var_os("CUPOOL_SOURCES").map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), PathBuf::from)
 }
 
-fn read(folder: &Path, found: &mut BTreeSet<String>) {
+/// Shows `parse` each file.
+fn read(folder: &Path, parse: &mut dyn FnMut(&str)) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap();
@@ -30,9 +38,9 @@ fn read(folder: &Path, found: &mut BTreeSet<String>) {
             continue;
         }
         if path.is_dir() {
-            read(&path, found);
+            read(&path, parse);
         } else {
-            parse(&fs::read_to_string(&path).unwrap(), found);
+            parse(&fs::read_to_string(&path).unwrap());
         }
     }
 }
@@ -87,6 +95,22 @@ fn public_function(code: &str) -> Option<&str> {
     let name = rest.strip_prefix("fn ")?;
     let name = &name[..name.find(['(', '<'])?];
     (!name.starts_with('$')).then_some(name)
+}
+
+fn public_type(line: &str) -> Option<&str> {
+    let rest = ["pub struct ", "pub enum ", "pub union "].iter().find_map(|words| line.strip_prefix(words))?;
+    Some(&rest[..rest.find(['<', '(', ';', ' '])?])
+}
+
+#[test]
+fn types_are_recognised() {
+    let found = |line| public_type(line);
+    assert_eq!(found("pub struct Thing<'a, T: Pod> {"), Some("Thing"));
+    assert_eq!(found("pub struct Pair(u8);"), Some("Pair"));
+    assert_eq!(found("pub enum Choice {"), Some("Choice"));
+    assert_eq!(found("pub(crate) struct Hidden;"), None);
+    assert_eq!(found("    pub struct InsideAFunction;"), None);
+    assert!(types().len() > 40, "{:?}", types());
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Every public operation and the driver calls that it makes, on one stream unless it says otherwise: a table, printed
-//! with `--nocapture`.
+//! with `--nocapture`, and committed as `benches/results/driver-calls.md`.
 
 /// Operations that make no call.
 macro_rules! none {
@@ -15,6 +15,7 @@ mod graphs;
 #[cfg(feature = "launch")]
 mod launches;
 mod memory;
+mod page;
 mod page_locked;
 mod pool_kinds;
 mod pressure;
@@ -34,6 +35,7 @@ use cupool_sim::{
 };
 
 use crate::{
+    committed,
     fixture::{Fixture, POOL_SIZE},
     surface,
 };
@@ -101,6 +103,10 @@ fn every_operation_makes_the_calls_that_the_table_says() {
     }
     all_operations_are_there(&rows);
     exceptions_are_all_and_only_these(&rows);
+    if cfg!(all(unix, feature = "dlpack", feature = "launch")) {
+        let committed = include_str!("../../../benches/results/driver-calls.md");
+        committed::assert_same("benches/results/driver-calls.md", committed, &page::page(&rows));
+    }
 }
 
 fn all_operations_are_there(rows: &[(String, Vec<Symbol>)]) {
