@@ -22,11 +22,10 @@ pub(crate) fn fence(earlier: &Stream, later: &Stream) -> Result<()> {
     // One event serves every fence of the stream, from every thread: a wait means the last record before it, and a
     // later record of the same stream orders after more, never after less.
     let functions = earlier.driver().functions();
-    // SAFETY: both streams are borrowed, hence live; the event is live as long as its stream, and of its context.
-    unsafe {
-        raw::event::event_record(functions, event, earlier.as_raw())?;
-        raw::stream::stream_wait_event(functions, later.as_raw(), event)
-    }
+    gate::check()?;
+    // SAFETY: both streams are borrowed, hence live; the event is live as long as its stream, and of its context; the
+    // gate was asked.
+    Ok(unsafe { raw::event::fence(functions, event, earlier.as_raw(), later.as_raw()) }?)
 }
 
 /// Has `enqueue` put work on `stream` that uses memory whose home is `home`.

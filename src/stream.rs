@@ -297,11 +297,14 @@ impl Stream {
     }
 
     /// The event that other streams wait for; made on first use, by whoever comes first.
+    #[inline]
     pub(crate) fn fence_event(&self) -> Result<CUevent> {
         let event = self.fence.load(Ordering::Acquire);
-        if !event.is_null() {
-            return Ok(event);
-        }
+        if event.is_null() { self.make_fence_event() } else { Ok(event) }
+    }
+
+    #[cold]
+    fn make_fence_event(&self) -> Result<CUevent> {
         let functions = self.driver().functions();
         let made = self.context.with_current(|| {
             // SAFETY: `with_current` makes the stream's own context current.

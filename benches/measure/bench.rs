@@ -362,13 +362,16 @@ impl<'a> Row<'a> {
                 let ratios = ratios.map(|(way, other)| (way, measure::median(&measure::ratios(values, other))));
                 let mut by_setting = Map::new();
                 for (way, ratio) in ratios {
+                    // The ratio to the first, and to each by its name.
+                    if by_setting.is_empty() {
+                        line["against"] = "raw".into();
+                        line["ratio"] = ratio.into();
+                    }
                     by_setting.insert(way.setting.clone(), ratio.into());
                     said += &format!("  {ratio:.4} of {}, {}", way.who, way.setting);
                 }
-                if let (Some(fields), Some(ratio)) = (line.as_object_mut(), by_setting.values().next()) {
-                    fields.insert("against".into(), "raw".into());
-                    fields.insert("ratio".into(), ratio.clone());
-                    fields.insert("ratios".into(), by_setting.into());
+                if !by_setting.is_empty() {
+                    line["ratios"] = by_setting.into();
                 }
             }
             let name = format!("{}, {}", way.who, way.setting);

@@ -6,7 +6,7 @@ use super::{
     call, out,
     stream::{ready, relaxed},
 };
-use crate::Result;
+use crate::{DriverError, Result};
 
 /// # Safety
 /// The current context must be the one that the event is to belong to.
@@ -25,6 +25,21 @@ pub(crate) unsafe fn event_destroy(functions: &Functions, event: CUevent) -> Res
 /// `event` and `stream` must be live.
 pub(crate) unsafe fn event_record(functions: &Functions, event: CUevent, stream: CUstream) -> Result<()> {
     call!(functions, cuEventRecord(event, stream))
+}
+
+/// Records `event` on one stream and has the other wait for it. The caller has asked the gate.
+///
+/// # Safety
+/// All three must be live.
+#[inline]
+pub(crate) unsafe fn fence(
+    functions: &Functions,
+    event: CUevent,
+    earlier: CUstream,
+    later: CUstream,
+) -> Result<(), DriverError> {
+    call!(open functions, cuEventRecord(event, earlier))?;
+    call!(open functions, cuStreamWaitEvent(later, event, 0))
 }
 
 /// Whether the recorded work is done; true if nothing was ever recorded.
