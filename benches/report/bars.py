@@ -72,16 +72,19 @@ def all_bars(results):
             lambda *_: [(ours, ("rmm", ("cuda_async, device_buffer",)))],
         ),
     ]
+    between_buffers = lambda parameters: parameters.get("direction") == "device to device"
+    in_order = lambda parameters: parameters.get("what") in ("record", "wait")
     bars += [
-        worst(results, bench, f"{text}, beside the raw calls", limit, ours_and_raw)
-        for bench, text, limit in [
-            ("copies", "Copies", 1.02),
-            ("fills", "Fills", 1.02),
-            ("events", "Events", 1.02),
-            ("cross_stream", "Between streams, beside the raw calls it is made of", 1.03),
+        worst(results, bench, f"{text}, beside the {calls}", limit, ours_and_raw, kept)
+        for bench, text, calls, limit, kept in [
+            ("copies", "Copies between buffers", "raw calls", 1.02, between_buffers),
+            ("copies", "Copies with host memory", "raw calls", 1.02, lambda of: not between_buffers(of)),
+            ("fills", "Fills", "raw calls", 1.02, None),
+            ("events", "Records and waits of streams", "raw calls", 1.02, in_order),
+            ("events", "Questions, and waits of the host", "raw calls", 1.02, lambda of: not in_order(of)),
+            ("cross_stream", "Between streams", "records and waits it is made of", 1.03, None),
         ]
     ]
-    bars[-1].text = "Between streams, beside the records and waits it is made of"
     return [*bars, load_and_init(results), entry_points(results)]
 
 
@@ -108,10 +111,10 @@ def raw_settings(results, bench, parameters, setting):
     return others if len(others) == 1 and not setting.startswith("threshold") else ()
 
 
-def worst(results, bench, text, limit, pairs):
-    """The highest ratio over all workloads of a bench."""
+def worst(results, bench, text, limit, pairs, kept=None):
+    """The highest ratio over all workloads of a bench, or those that are kept."""
     found = []
-    for parameters in results.workloads(bench):
+    for parameters in filter(kept or (lambda _: True), results.workloads(bench)):
         for ours, theirs in pairs(results, bench, parameters):
             if compared := results.ratio(bench, parameters, ours, theirs):
                 found.append((*compared, parameters, ours[1][0]))

@@ -71,7 +71,7 @@ class Bars(unittest.TestCase):
         ours = line("copies", "cupool", 100, bytes=1)
         ours |= {"against": "raw", "ratio": 3, "ratios": {"plain": 3, "plain and wait": 0.9}}
         raw = [line("copies", "raw", 33, "plain", bytes=1), line("copies", "raw", 111, "plain and wait", bytes=1)]
-        self.assertEqual(verdicts(read(ours, *raw))["Copies, beside the raw calls"], "pass")
+        self.assertEqual(verdicts(read(ours, *raw))["Copies with host memory, beside the raw calls"], "pass")
 
     def test_one_of_two_parts_is_not_measured(self):
         load = [line("first_use", who, 1, what="load") for who in ("raw", "cupool")]
