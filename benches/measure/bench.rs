@@ -360,18 +360,18 @@ impl<'a> Row<'a> {
             if way.who != "raw" {
                 let ratios = self.ways.iter().zip(others);
                 let ratios = ratios.map(|(way, other)| (way, measure::median(&measure::ratios(values, other))));
-                let mut by_setting = Map::new();
+                let (mut first, mut by_setting) = (None, Map::new());
                 for (way, ratio) in ratios {
-                    // The ratio to the first, and to each by its name.
-                    if by_setting.is_empty() {
-                        line["against"] = "raw".into();
-                        line["ratio"] = ratio.into();
+                    if first.is_none() {
+                        first = Some(ratio);
                     }
                     by_setting.insert(way.setting.clone(), ratio.into());
                     said += &format!("  {ratio:.4} of {}, {}", way.who, way.setting);
                 }
-                if !by_setting.is_empty() {
-                    line["ratios"] = by_setting.into();
+                if let (Some(fields), Some(first)) = (line.as_object_mut(), first) {
+                    fields.insert("against".into(), "raw".into());
+                    fields.insert("ratio".into(), first.into());
+                    fields.insert("ratios".into(), by_setting.into());
                 }
             }
             let name = format!("{}, {}", way.who, way.setting);
