@@ -1,55 +1,96 @@
-//! cupool beside cudarc, in one process and in alternating batches: what a buffer costs to allocate and drop.
-//!
-//! Needs a GPU: `cargo run --release --manifest-path benches/peers/Cargo.toml`.
+//! Allocators beside each other: all in one process, in batches that alternate, so that the machine's drift falls on all
+//! alike. `peers [--quick]`; the method is in `README.md`.
 
-use std::error::Error;
+mod ours;
+mod peer;
+mod report;
+mod run;
+mod shim;
+#[cfg(feature = "cuda-core")]
+mod with_cuda_core;
+mod with_cudarc;
 
-use cudarc::driver::CudaContext;
-use cupool::{Driver, MemPool, Stream};
+use std::{path::PathBuf, process::ExitCode};
 
-#[path = "../../measure/mod.rs"]
-mod measure;
+use ours::Ours;
+use peer::{Outcome, Peer, Timed};
+use report::Report;
+use run::Contestant;
+use shim::Shim;
+use with_cudarc::{Cudarc, DefaultPool};
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let driver = Driver::load()?;
-    let device = driver.device(0)?;
-    println!("{}, CUDA driver {}", device.name()?, driver.version()?);
-    println!("allocate + drop, ns (median of 21 batches; ratio is cudarc / cupool)\n");
-    println!("{:<12} {:<22} {:>10} {:>10} {:>8}", "bytes", "", "cupool", "cudarc", "ratio");
-
-    let context = device.primary_context()?;
-    let stream = Stream::new(&context)?;
-    let pool = MemPool::new(&device)?;
-    let cudarc_context = CudaContext::new(0)?;
-    let cudarc_stream = cudarc_context.new_stream()?;
-
-    for bytes in [10, 4 << 10, 1 << 20, 64 << 20] {
-        for synchronise in [false, true] {
-            let compared = measure::compare(
-                21,
-                if synchronise { 100 } else { 2000 },
-                || {
-                    drop(pool.alloc::<u8, _>(bytes, &stream).expect("cupool allocates"));
-                    if synchronise {
-                        stream.synchronize().expect("cupool synchronises");
-                    }
-                },
-                || {
-                    // SAFETY: the memory is not read.
-                    drop(unsafe { cudarc_stream.alloc::<u8>(bytes) }.expect("cudarc allocates"));
-                    if synchronise {
-                        cudarc_stream.synchronize().expect("cudarc synchronises");
-                    }
-                },
-                || {
-                    stream.synchronize().expect("cupool synchronises");
-                    cudarc_stream.synchronize().expect("cudarc synchronises");
-                },
-            );
-            let then = if synchronise { "and synchronise" } else { "" };
-            let (ours, theirs, ratio) = (compared.first_ns, compared.second_ns, compared.ratio);
-            println!("{bytes:<12} {then:<22} {ours:>10.0} {theirs:>10.0} {ratio:>8.2}");
+fn main() -> ExitCode {
+    match measured() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
         }
     }
-    Ok(())
+}
+
+fn measured() -> Outcome<()> {
+    let quick = std::env::args().any(|argument| argument == "--quick")
+        || std::env::var_os("CUPOOL_BENCH_QUICK").is_some_and(|set| !set.is_empty() && set != "0");
+    let report = Report::from_environment()?;
+    let default_pool = DefaultPool::of_device()?;
+    let contestants = contestants(&default_pool, &report)?;
+    let result = run::everything(&contestants, &default_pool, &report, quick);
+    default_pool.set_threshold(0)?;
+    result
+}
+
+/// Who takes part: this crate, the Rust crates, and whatever shared library was built.
+fn contestants(default_pool: &DefaultPool, report: &Report) -> Outcome<Vec<Contestant>> {
+    let as_found = default_pool.threshold()?;
+    let mut all = vec![Contestant::new("cupool", "as it comes", Box::new(Timed::new(Ours::open(run::STREAMS)?)))];
+    for (setting, threshold) in [("as it comes", as_found), ("kept", u64::MAX)] {
+        let peer: Box<dyn Peer> = Box::new(Timed::new(Cudarc::open(run::STREAMS)?));
+        all.push(Contestant { threshold: Some(threshold), ..Contestant::new("cudarc", setting, peer) });
+    }
+    report.version("cudarc", "0.19.10")?;
+    #[cfg(feature = "cuda-core")]
+    {
+        for (setting, threshold) in [("as it comes", as_found), ("kept", u64::MAX)] {
+            let peer: Box<dyn Peer> = Box::new(Timed::new(with_cuda_core::CudaCore::open(run::STREAMS)?));
+            all.push(Contestant { threshold: Some(threshold), ..Contestant::new("cuda-core", setting, peer) });
+        }
+        report.version("cuda-core", "0.5.0")?;
+    }
+    for path in shims()? {
+        match shim_contestants(&path, report) {
+            Ok(more) => all.extend(more),
+            Err(error) => println!("absent: {}: {error}", path.display()),
+        }
+    }
+    Ok(all)
+}
+
+fn shim_contestants(path: &std::path::Path, report: &Report) -> Outcome<Vec<Contestant>> {
+    let shim = Shim::load(path)?;
+    let mut all = Vec::new();
+    for (number, (setting, _)) in (0..).zip(shim.settings()) {
+        let peer: Box<dyn Peer> = Box::new(shim.open(number, run::STREAMS)?);
+        peer.attach()?;
+        all.push(Contestant::new(&shim.who(), &setting, peer));
+    }
+    report.version(&shim.who(), &shim.version())?;
+    Ok(all)
+}
+
+/// The libraries that `build` has made: in the folder of this executable, or the one that `CUPOOL_PEER_SHIMS` names.
+fn shims() -> Outcome<Vec<PathBuf>> {
+    let beside = || Ok::<_, std::io::Error>(std::env::current_exe()?.with_file_name("shims"));
+    let folder = match std::env::var_os("CUPOOL_PEER_SHIMS") {
+        Some(folder) => PathBuf::from(folder),
+        None => beside()?,
+    };
+    let Ok(entries) = folder.read_dir() else {
+        println!("absent: all in C and C++, since there is no {}", folder.display());
+        return Ok(Vec::new());
+    };
+    let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libpeer_")));
+    paths.sort();
+    Ok(paths)
 }
