@@ -49,7 +49,7 @@ impl Allocate for Ours {
     }
 
     fn reserved(&self) -> Outcome<u64> {
-        Ok(self.pool.usage()?.reserved as u64)
+        Ok(self.pool.usage()?.reserved)
     }
 }
 
