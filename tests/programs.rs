@@ -20,6 +20,7 @@ mod programs {
     pub(crate) mod choices;
     pub(crate) mod controls;
     pub(crate) mod default_streams;
+    pub(crate) mod foreign;
     pub(crate) mod graphs;
     #[cfg(feature = "launch")]
     pub(crate) mod launches;

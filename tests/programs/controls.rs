@@ -45,6 +45,14 @@ pub(crate) enum Rule {
     StagingReuse,
     /// The wait for the device before a staging block is emptied.
     StagingFilled,
+    /// The mark of what was done with foreign memory that is dropped.
+    OwnerMark,
+    /// The question whether the device is done with foreign memory before its owner is dropped.
+    OwnerQuery,
+    /// And the wait for it.
+    OwnerWait,
+    /// The wait for the device before an owner gets its memory back.
+    OwnerBack,
     /// The waits for the device before a context frees its pinned memory.
     ContextEnd,
     /// That a free comes after what its stream was given before.
@@ -77,6 +85,10 @@ impl Rule {
         Self::PinnedChain,
         Self::StagingReuse,
         Self::StagingFilled,
+        Self::OwnerMark,
+        Self::OwnerQuery,
+        Self::OwnerWait,
+        Self::OwnerBack,
         Self::ContextEnd,
         Self::Free,
         Self::Allocation,
@@ -91,15 +103,16 @@ impl Rule {
     fn ignore(self, simulator: &Simulator) {
         match self {
             Self::CopyAfter => simulator.ignore(Symbol::cuStreamWaitEvent, 1),
-            Self::CopyMark => simulator.ignore(Symbol::cuEventRecord, 0),
-            Self::PinnedRead | Self::PinnedWrite | Self::StagingFilled | Self::ContextEnd => {
+            Self::CopyMark | Self::OwnerMark => simulator.ignore(Symbol::cuEventRecord, 0),
+            Self::PinnedRead | Self::PinnedWrite | Self::StagingFilled | Self::OwnerWait | Self::ContextEnd => {
                 simulator.ignore_every(Symbol::cuEventSynchronize);
             }
-            Self::PinnedReuse => simulator.ignore_every(Symbol::cuEventQuery),
+            Self::PinnedReuse | Self::OwnerQuery => simulator.ignore_every(Symbol::cuEventQuery),
             Self::StagingReuse => {
                 simulator.ignore_every(Symbol::cuEventQuery);
                 simulator.ignore_every(Symbol::cuEventSynchronize);
             }
+            Self::OwnerBack => simulator.ignore_every(Symbol::cuStreamSynchronize),
             Self::Free => simulator.ignore(Symbol::cuMemFreeAsync, 0),
             Self::Allocation => simulator.ignore(Symbol::cuMemAllocFromPoolAsync, 0),
             _ => simulator.ignore(Symbol::cuStreamWaitEvent, 0),

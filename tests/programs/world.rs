@@ -9,7 +9,7 @@ use cupool::{
 };
 use cupool_sim::Simulator;
 
-use super::{choices::Choices, controls::Rule, model::Model, pinned::Pin};
+use super::{choices::Choices, controls::Rule, foreign::Foreign, model::Model, pinned::Pin};
 
 /// What every part of a program shares, and what outlives it.
 pub(crate) struct Ground {
@@ -98,6 +98,9 @@ pub(crate) struct World<'g> {
     pub(crate) pools: Vec<MemPool>,
     pub(crate) held: Vec<Held<'g>>,
     pub(crate) pins: Vec<Pin>,
+    pub(crate) foreign: Vec<Foreign<'g>>,
+    /// How often an event may have been made that the context keeps.
+    pub(crate) marks: u64,
     #[cfg(feature = "launch")]
     pub(crate) kernels: super::launches::Kernels,
     /// Buffers whose loan was forgotten, and that are still to be dropped.
@@ -129,6 +132,8 @@ impl<'g> World<'g> {
             pools: pools.into(),
             held: Vec::new(),
             pins: Vec::new(),
+            foreign: Vec::new(),
+            marks: 0,
             #[cfg(feature = "launch")]
             kernels: super::launches::Kernels::new(ground),
             lost: Vec::new(),
@@ -179,13 +184,14 @@ impl<'g> World<'g> {
         match self.choices.below(100) {
             0..12 => self.allocate(),
             12..20 => self.release(),
-            20..50 => {
+            20..46 => {
                 if let Some(mut held) = self.take() {
                     let (view, model) = held.exclusive();
                     self.write(view, model);
                     self.held.push(held);
                 }
             }
+            46..50 => self.use_foreign(),
             50..60 => {
                 if let Some(held) = self.take() {
                     let (view, model) = held.shared();
@@ -279,10 +285,16 @@ impl<'g> World<'g> {
     }
 
     /// Drops everything, in some order.
-    pub(crate) fn end(mut self) -> (usize, u64, Option<String>) {
-        while !(self.held.is_empty() && self.pins.is_empty() && self.shared.is_empty() && self.pools.is_empty()) {
+    pub(crate) fn end(mut self) -> (usize, u64, u64, Option<String>) {
+        while !(self.held.is_empty()
+            && self.pins.is_empty()
+            && self.foreign.is_empty()
+            && self.shared.is_empty()
+            && self.pools.is_empty())
+        {
             match self.choices.below(12) {
-                0..8 => self.release(),
+                0..7 => self.release(),
+                7 => self.drop_foreign(),
                 8..10 => {
                     self.pins.pop();
                 }
@@ -295,6 +307,8 @@ impl<'g> World<'g> {
                 }
             }
         }
-        (self.leaked, self.operations, self.wrong)
+        // Owners hold on to the context.
+        self.drop_retired();
+        (self.leaked, self.operations, self.marks, self.wrong)
     }
 }
