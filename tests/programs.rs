@@ -25,6 +25,7 @@ mod programs {
     #[cfg(feature = "launch")]
     pub(crate) mod launches;
     pub(crate) mod loans;
+    pub(crate) mod managed;
     pub(crate) mod model;
     pub(crate) mod orders;
     pub(crate) mod pinned;

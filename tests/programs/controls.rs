@@ -53,6 +53,16 @@ pub(crate) enum Rule {
     OwnerWait,
     /// The wait for the device before an owner gets its memory back.
     OwnerBack,
+    /// The wait for the device before the host reads managed memory.
+    ManagedRead,
+    /// And before it writes it.
+    ManagedWrite,
+    /// The old home of managed memory before the new.
+    ManagedMove,
+    /// The mark of what was done with managed memory that is dropped.
+    ManagedMark,
+    /// The question whether the device is done with managed memory before it is used again.
+    ManagedReuse,
     /// The waits for the device before a context frees its pinned memory.
     ContextEnd,
     /// That a free comes after what its stream was given before.
@@ -89,6 +99,11 @@ impl Rule {
         Self::OwnerQuery,
         Self::OwnerWait,
         Self::OwnerBack,
+        Self::ManagedRead,
+        Self::ManagedWrite,
+        Self::ManagedMove,
+        Self::ManagedMark,
+        Self::ManagedReuse,
         Self::ContextEnd,
         Self::Free,
         Self::Allocation,
@@ -96,23 +111,25 @@ impl Rule {
 
     /// Whether the checker can see what is wrong. The host's reads it cannot: they show in what is read.
     pub(crate) fn is_seen(self) -> bool {
-        !matches!(self, Self::PinnedRead | Self::StagingFilled)
+        !matches!(self, Self::PinnedRead | Self::StagingFilled | Self::ManagedRead | Self::ManagedWrite)
     }
 
     /// The calls that make the ordering, as they come up in the operation it belongs to.
     fn ignore(self, simulator: &Simulator) {
         match self {
             Self::CopyAfter => simulator.ignore(Symbol::cuStreamWaitEvent, 1),
-            Self::CopyMark | Self::OwnerMark => simulator.ignore(Symbol::cuEventRecord, 0),
+            Self::CopyMark | Self::OwnerMark | Self::ManagedMark => simulator.ignore(Symbol::cuEventRecord, 0),
             Self::PinnedRead | Self::PinnedWrite | Self::StagingFilled | Self::OwnerWait | Self::ContextEnd => {
                 simulator.ignore_every(Symbol::cuEventSynchronize);
             }
-            Self::PinnedReuse | Self::OwnerQuery => simulator.ignore_every(Symbol::cuEventQuery),
+            Self::PinnedReuse | Self::OwnerQuery | Self::ManagedReuse => simulator.ignore_every(Symbol::cuEventQuery),
             Self::StagingReuse => {
                 simulator.ignore_every(Symbol::cuEventQuery);
                 simulator.ignore_every(Symbol::cuEventSynchronize);
             }
-            Self::OwnerBack => simulator.ignore_every(Symbol::cuStreamSynchronize),
+            Self::OwnerBack | Self::ManagedRead | Self::ManagedWrite => {
+                simulator.ignore_every(Symbol::cuStreamSynchronize)
+            }
             Self::Free => simulator.ignore(Symbol::cuMemFreeAsync, 0),
             Self::Allocation => simulator.ignore(Symbol::cuMemAllocFromPoolAsync, 0),
             _ => simulator.ignore(Symbol::cuStreamWaitEvent, 0),

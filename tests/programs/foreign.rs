@@ -48,7 +48,7 @@ impl<'g> World<'g> {
         match self.choices.below(10) {
             0..3 if self.foreign.len() < 6 => self.make_foreign(),
             _ if self.foreign.is_empty() => self.make_foreign(),
-            3..7 => {
+            3..6 => {
                 let mut foreign = self.foreign.swap_remove(self.choices.below(self.foreign.len()));
                 match self.choices.below(3) {
                     0 => {
@@ -63,8 +63,8 @@ impl<'g> World<'g> {
                 }
                 self.foreign.push(foreign);
             }
-            7..9 => self.drop_foreign(),
-            _ if self.choices.once_in(2) => self.take_back(),
+            6..8 => self.drop_foreign(),
+            8 => self.take_back(),
             _ => self.drop_retired(),
         }
     }
@@ -73,9 +73,7 @@ impl<'g> World<'g> {
     fn make_foreign(&mut self) {
         let Some(Held { buffer, model }) = self.take() else { return };
         let Any::Shared(theirs) = buffer else { return self.held.push(Held { buffer, model }) };
-        let fixed = &self.ground.streams[self.choices.below(self.ground.streams.len())];
-        let shared = Arc::clone(&self.shared[self.choices.below(self.shared.len())]);
-        let home: Home<'g> = if self.choices.once_in(2) { Arc::new(fixed) } else { Arc::new(shared) };
+        let home = self.any_home();
         home.stream().wait_for(theirs.home()).unwrap();
         let (address, len) = (theirs.as_raw(), theirs.len());
         let buffer = if self.choices.once_in(3) {

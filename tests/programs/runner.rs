@@ -59,6 +59,7 @@ impl Program {
         let mut pools = 0;
         let left = if waits {
             context.synchronize().unwrap();
+            context.trim_managed().unwrap();
             pools = MemPool::destroy_dropped(context.driver()).unwrap();
             Some(simulator.live())
         } else {

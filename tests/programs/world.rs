@@ -4,12 +4,12 @@ use core::ops::Deref;
 use std::sync::Arc;
 
 use cupool::{
-    Buffer, Context, DeviceSlice, DeviceSliceMut, Driver, Error, Event, MemPool, MemPoolProperties, Stream,
+    Buffer, Context, DeviceSlice, DeviceSliceMut, Driver, Error, Event, MemKind, MemPool, MemPoolProperties, Stream,
     StreamHandle, StreamOptions, StreamRef,
 };
 use cupool_sim::Simulator;
 
-use super::{choices::Choices, controls::Rule, foreign::Foreign, model::Model, pinned::Pin};
+use super::{choices::Choices, controls::Rule, foreign::Foreign, managed::Managed, model::Model, pinned::Pin};
 
 /// What every part of a program shares, and what outlives it.
 pub(crate) struct Ground {
@@ -99,6 +99,8 @@ pub(crate) struct World<'g> {
     pub(crate) held: Vec<Held<'g>>,
     pub(crate) pins: Vec<Pin>,
     pub(crate) foreign: Vec<Foreign<'g>>,
+    pub(crate) managed: Vec<Managed<'g>>,
+    pub(crate) managed_pool: MemPool,
     /// How often an event may have been made that the context keeps.
     pub(crate) marks: u64,
     #[cfg(feature = "launch")]
@@ -133,6 +135,8 @@ impl<'g> World<'g> {
             held: Vec::new(),
             pins: Vec::new(),
             foreign: Vec::new(),
+            managed: Vec::new(),
+            managed_pool: MemPool::with_properties(&device, &MemPoolProperties::new().kind(MemKind::Managed)).unwrap(),
             marks: 0,
             #[cfg(feature = "launch")]
             kernels: super::launches::Kernels::new(ground),
@@ -149,6 +153,14 @@ impl<'g> World<'g> {
         match self.choices.below(fixed + shared) {
             at if at < fixed => AnyStream::Fixed(&self.ground.streams[at]),
             at => AnyStream::Shared(Arc::clone(&self.shared[at - fixed])),
+        }
+    }
+
+    /// A stream as a buffer holds it that holds any.
+    pub(crate) fn any_home(&mut self) -> Arc<dyn StreamHandle + 'g> {
+        match self.stream() {
+            AnyStream::Fixed(stream) => Arc::new(stream),
+            AnyStream::Shared(stream) => Arc::new(stream),
         }
     }
 
@@ -192,7 +204,8 @@ impl<'g> World<'g> {
                 }
             }
             46..50 => self.use_foreign(),
-            50..60 => {
+            50..54 => self.use_managed(),
+            54..60 => {
                 if let Some(held) = self.take() {
                     let (view, model) = held.shared();
                     self.read(view, model);
@@ -289,11 +302,13 @@ impl<'g> World<'g> {
         while !(self.held.is_empty()
             && self.pins.is_empty()
             && self.foreign.is_empty()
+            && self.managed.is_empty()
             && self.shared.is_empty()
             && self.pools.is_empty())
         {
             match self.choices.below(12) {
-                0..7 => self.release(),
+                0..6 => self.release(),
+                6 => self.drop_managed(),
                 7 => self.drop_foreign(),
                 8..10 => {
                     self.pins.pop();
