@@ -30,6 +30,8 @@ mod programs {
     pub(crate) mod orders;
     pub(crate) mod pinned;
     pub(crate) mod runner;
+    #[cfg(feature = "dlpack")]
+    pub(crate) mod tensors;
     pub(crate) mod threads;
     pub(crate) mod views;
     pub(crate) mod world;

@@ -63,6 +63,18 @@ pub(crate) enum Rule {
     ManagedMark,
     /// The question whether the device is done with managed memory before it is used again.
     ManagedReuse,
+    /// From the home of a buffer that becomes a tensor to the consumer's stream.
+    #[cfg(feature = "dlpack")]
+    TensorStart,
+    /// And back, when the deleter is called.
+    #[cfg(feature = "dlpack")]
+    TensorEnd,
+    /// The wait for the device there, if the consumer has named no stream.
+    #[cfg(feature = "dlpack")]
+    TensorEndUnknown,
+    /// The question whether the device is done with an imported tensor before its deleter is called.
+    #[cfg(feature = "dlpack")]
+    TensorDone,
     /// The waits for the device before a context frees its pinned memory.
     ContextEnd,
     /// That a free comes after what its stream was given before.
@@ -104,6 +116,14 @@ impl Rule {
         Self::ManagedMove,
         Self::ManagedMark,
         Self::ManagedReuse,
+        #[cfg(feature = "dlpack")]
+        Self::TensorStart,
+        #[cfg(feature = "dlpack")]
+        Self::TensorEnd,
+        #[cfg(feature = "dlpack")]
+        Self::TensorEndUnknown,
+        #[cfg(feature = "dlpack")]
+        Self::TensorDone,
         Self::ContextEnd,
         Self::Free,
         Self::Allocation,
@@ -127,6 +147,10 @@ impl Rule {
                 simulator.ignore_every(Symbol::cuEventQuery);
                 simulator.ignore_every(Symbol::cuEventSynchronize);
             }
+            #[cfg(feature = "dlpack")]
+            Self::TensorDone => simulator.ignore_every(Symbol::cuEventQuery),
+            #[cfg(feature = "dlpack")]
+            Self::TensorEndUnknown => simulator.ignore_every(Symbol::cuCtxSynchronize),
             Self::OwnerBack | Self::ManagedRead | Self::ManagedWrite => {
                 simulator.ignore_every(Symbol::cuStreamSynchronize)
             }

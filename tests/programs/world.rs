@@ -101,6 +101,8 @@ pub(crate) struct World<'g> {
     pub(crate) foreign: Vec<Foreign<'g>>,
     pub(crate) managed: Vec<Managed<'g>>,
     pub(crate) managed_pool: MemPool,
+    #[cfg(feature = "dlpack")]
+    pub(crate) tensors: Vec<super::tensors::Tensor<'g>>,
     /// How often an event may have been made that the context keeps.
     pub(crate) marks: u64,
     #[cfg(feature = "launch")]
@@ -137,6 +139,8 @@ impl<'g> World<'g> {
             foreign: Vec::new(),
             managed: Vec::new(),
             managed_pool: MemPool::with_properties(&device, &MemPoolProperties::new().kind(MemKind::Managed)).unwrap(),
+            #[cfg(feature = "dlpack")]
+            tensors: Vec::new(),
             marks: 0,
             #[cfg(feature = "launch")]
             kernels: super::launches::Kernels::new(ground),
@@ -205,17 +209,18 @@ impl<'g> World<'g> {
             }
             46..50 => self.use_foreign(),
             50..54 => self.use_managed(),
-            54..60 => {
+            54..58 => self.use_tensors(),
+            58..65 => {
                 if let Some(held) = self.take() {
                     let (view, model) = held.shared();
                     self.read(view, model);
                     self.held.push(held);
                 }
             }
-            60..66 if depth < 3 => self.lend(depth),
-            66..71 if depth < 3 => self.lend_shared(depth),
-            71..73 if depth < 3 => self.lend_two(depth),
-            73..76 => self.change_home(),
+            65..69 if depth < 3 => self.lend(depth),
+            69..72 if depth < 3 => self.lend_shared(depth),
+            72..74 if depth < 3 => self.lend_two(depth),
+            74..76 => self.change_home(),
             76..78 => self.cast(),
             78..86 => self.use_pins(),
             86..92 => self.order(),
@@ -230,6 +235,11 @@ impl<'g> World<'g> {
 
     #[cfg(not(feature = "launch"))]
     fn launch(&mut self) {
+        self.order();
+    }
+
+    #[cfg(not(feature = "dlpack"))]
+    fn use_tensors(&mut self) {
         self.order();
     }
 
@@ -321,6 +331,10 @@ impl<'g> World<'g> {
                     self.lost.pop();
                 }
             }
+        }
+        #[cfg(feature = "dlpack")]
+        while !self.tensors.is_empty() {
+            self.drop_tensor();
         }
         // Owners hold on to the context.
         self.drop_retired();
