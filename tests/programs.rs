@@ -22,6 +22,8 @@ mod programs {
     pub(crate) mod default_streams;
     pub(crate) mod foreign;
     pub(crate) mod graphs;
+    #[cfg(unix)]
+    pub(crate) mod imports;
     #[cfg(feature = "launch")]
     pub(crate) mod launches;
     pub(crate) mod loans;

@@ -75,6 +75,12 @@ pub(crate) enum Rule {
     /// The question whether the device is done with an imported tensor before its deleter is called.
     #[cfg(feature = "dlpack")]
     TensorDone,
+    /// The wait of an imported pool's own stream for an import that others outlive.
+    #[cfg(unix)]
+    ImportLeaves,
+    /// The wait of the last import's home for that stream.
+    #[cfg(unix)]
+    ImportLast,
     /// The waits for the device before a context frees its pinned memory.
     ContextEnd,
     /// That a free comes after what its stream was given before.
@@ -124,6 +130,10 @@ impl Rule {
         Self::TensorEndUnknown,
         #[cfg(feature = "dlpack")]
         Self::TensorDone,
+        #[cfg(unix)]
+        Self::ImportLeaves,
+        #[cfg(unix)]
+        Self::ImportLast,
         Self::ContextEnd,
         Self::Free,
         Self::Allocation,

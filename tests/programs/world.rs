@@ -103,6 +103,8 @@ pub(crate) struct World<'g> {
     pub(crate) managed_pool: MemPool,
     #[cfg(feature = "dlpack")]
     pub(crate) tensors: Vec<super::tensors::Tensor<'g>>,
+    #[cfg(unix)]
+    pub(crate) exchange: super::imports::Exchange<'g>,
     /// How often an event may have been made that the context keeps.
     pub(crate) marks: u64,
     #[cfg(feature = "launch")]
@@ -141,6 +143,8 @@ impl<'g> World<'g> {
             managed_pool: MemPool::with_properties(&device, &MemPoolProperties::new().kind(MemKind::Managed)).unwrap(),
             #[cfg(feature = "dlpack")]
             tensors: Vec::new(),
+            #[cfg(unix)]
+            exchange: super::imports::Exchange::new(ground),
             marks: 0,
             #[cfg(feature = "launch")]
             kernels: super::launches::Kernels::new(ground),
@@ -222,7 +226,8 @@ impl<'g> World<'g> {
             72..74 if depth < 3 => self.lend_two(depth),
             74..76 => self.change_home(),
             76..78 => self.cast(),
-            78..86 => self.use_pins(),
+            78..83 => self.use_pins(),
+            83..86 => self.exchange(),
             86..92 => self.order(),
             92..94 => self.ask_pool(),
             94..95 => self.change_streams(),
@@ -235,6 +240,11 @@ impl<'g> World<'g> {
 
     #[cfg(not(feature = "launch"))]
     fn launch(&mut self) {
+        self.order();
+    }
+
+    #[cfg(not(unix))]
+    fn exchange(&mut self) {
         self.order();
     }
 
@@ -331,6 +341,10 @@ impl<'g> World<'g> {
                     self.lost.pop();
                 }
             }
+        }
+        #[cfg(unix)]
+        while !self.exchange.is_empty() {
+            self.end_export();
         }
         #[cfg(feature = "dlpack")]
         while !self.tensors.is_empty() {
