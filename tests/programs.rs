@@ -20,14 +20,20 @@ mod programs {
     pub(crate) mod choices;
     pub(crate) mod controls;
     pub(crate) mod default_streams;
+    pub(crate) mod foreign;
     pub(crate) mod graphs;
+    #[cfg(unix)]
+    pub(crate) mod imports;
     #[cfg(feature = "launch")]
     pub(crate) mod launches;
     pub(crate) mod loans;
+    pub(crate) mod managed;
     pub(crate) mod model;
     pub(crate) mod orders;
     pub(crate) mod pinned;
     pub(crate) mod runner;
+    #[cfg(feature = "dlpack")]
+    pub(crate) mod tensors;
     pub(crate) mod threads;
     pub(crate) mod views;
     pub(crate) mod world;

@@ -45,6 +45,42 @@ pub(crate) enum Rule {
     StagingReuse,
     /// The wait for the device before a staging block is emptied.
     StagingFilled,
+    /// The mark of what was done with foreign memory that is dropped.
+    OwnerMark,
+    /// The question whether the device is done with foreign memory before its owner is dropped.
+    OwnerQuery,
+    /// And the wait for it.
+    OwnerWait,
+    /// The wait for the device before an owner gets its memory back.
+    OwnerBack,
+    /// The wait for the device before the host reads managed memory.
+    ManagedRead,
+    /// And before it writes it.
+    ManagedWrite,
+    /// The old home of managed memory before the new.
+    ManagedMove,
+    /// The mark of what was done with managed memory that is dropped.
+    ManagedMark,
+    /// The question whether the device is done with managed memory before it is used again.
+    ManagedReuse,
+    /// From the home of a buffer that becomes a tensor to the consumer's stream.
+    #[cfg(feature = "dlpack")]
+    TensorStart,
+    /// And back, when the deleter is called.
+    #[cfg(feature = "dlpack")]
+    TensorEnd,
+    /// The wait for the device there, if the consumer has named no stream.
+    #[cfg(feature = "dlpack")]
+    TensorEndUnknown,
+    /// The question whether the device is done with an imported tensor before its deleter is called.
+    #[cfg(feature = "dlpack")]
+    TensorDone,
+    /// The wait of an imported pool's own stream for an import that others outlive.
+    #[cfg(unix)]
+    ImportLeaves,
+    /// The wait of the last import's home for that stream.
+    #[cfg(unix)]
+    ImportLast,
     /// The waits for the device before a context frees its pinned memory.
     ContextEnd,
     /// That a free comes after what its stream was given before.
@@ -77,6 +113,27 @@ impl Rule {
         Self::PinnedChain,
         Self::StagingReuse,
         Self::StagingFilled,
+        Self::OwnerMark,
+        Self::OwnerQuery,
+        Self::OwnerWait,
+        Self::OwnerBack,
+        Self::ManagedRead,
+        Self::ManagedWrite,
+        Self::ManagedMove,
+        Self::ManagedMark,
+        Self::ManagedReuse,
+        #[cfg(feature = "dlpack")]
+        Self::TensorStart,
+        #[cfg(feature = "dlpack")]
+        Self::TensorEnd,
+        #[cfg(feature = "dlpack")]
+        Self::TensorEndUnknown,
+        #[cfg(feature = "dlpack")]
+        Self::TensorDone,
+        #[cfg(unix)]
+        Self::ImportLeaves,
+        #[cfg(unix)]
+        Self::ImportLast,
         Self::ContextEnd,
         Self::Free,
         Self::Allocation,
@@ -84,21 +141,28 @@ impl Rule {
 
     /// Whether the checker can see what is wrong. The host's reads it cannot: they show in what is read.
     pub(crate) fn is_seen(self) -> bool {
-        !matches!(self, Self::PinnedRead | Self::StagingFilled)
+        !matches!(self, Self::PinnedRead | Self::StagingFilled | Self::ManagedRead | Self::ManagedWrite)
     }
 
     /// The calls that make the ordering, as they come up in the operation it belongs to.
     fn ignore(self, simulator: &Simulator) {
         match self {
             Self::CopyAfter => simulator.ignore(Symbol::cuStreamWaitEvent, 1),
-            Self::CopyMark => simulator.ignore(Symbol::cuEventRecord, 0),
-            Self::PinnedRead | Self::PinnedWrite | Self::StagingFilled | Self::ContextEnd => {
+            Self::CopyMark | Self::OwnerMark | Self::ManagedMark => simulator.ignore(Symbol::cuEventRecord, 0),
+            Self::PinnedRead | Self::PinnedWrite | Self::StagingFilled | Self::OwnerWait | Self::ContextEnd => {
                 simulator.ignore_every(Symbol::cuEventSynchronize);
             }
-            Self::PinnedReuse => simulator.ignore_every(Symbol::cuEventQuery),
+            Self::PinnedReuse | Self::OwnerQuery | Self::ManagedReuse => simulator.ignore_every(Symbol::cuEventQuery),
             Self::StagingReuse => {
                 simulator.ignore_every(Symbol::cuEventQuery);
                 simulator.ignore_every(Symbol::cuEventSynchronize);
+            }
+            #[cfg(feature = "dlpack")]
+            Self::TensorDone => simulator.ignore_every(Symbol::cuEventQuery),
+            #[cfg(feature = "dlpack")]
+            Self::TensorEndUnknown => simulator.ignore_every(Symbol::cuCtxSynchronize),
+            Self::OwnerBack | Self::ManagedRead | Self::ManagedWrite => {
+                simulator.ignore_every(Symbol::cuStreamSynchronize)
             }
             Self::Free => simulator.ignore(Symbol::cuMemFreeAsync, 0),
             Self::Allocation => simulator.ignore(Symbol::cuMemAllocFromPoolAsync, 0),

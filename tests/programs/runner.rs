@@ -23,6 +23,8 @@ pub(crate) struct Outcome {
     pub(crate) leaked: usize,
     /// Pools that were dropped, and wait for memory to be free.
     pub(crate) pools: usize,
+    /// Events that the context may keep, besides those of pinned memory.
+    pub(crate) marks: u64,
     /// What was alive when all was dropped but the context, and after that.
     pub(crate) left: Option<Live>,
     pub(crate) end: Live,
@@ -51,12 +53,13 @@ impl Program {
         while world.operations < self.steps && world.wrong.is_none() {
             world.step(0);
         }
-        let (leaked, operations, wrong) = world.end();
+        let (leaked, operations, marks, wrong) = world.end();
         let Ground { simulator, context, streams } = ground;
         drop(streams);
         let mut pools = 0;
         let left = if waits {
             context.synchronize().unwrap();
+            context.trim_managed().unwrap();
             pools = MemPool::destroy_dropped(context.driver()).unwrap();
             Some(simulator.live())
         } else {
@@ -66,7 +69,7 @@ impl Program {
         drop(context);
         drop(without);
         let (findings, calls, end) = (simulator.findings(), simulator.calls(), simulator.live());
-        Outcome { operations, findings, wrong, calls, leaked, pools, left, end }
+        Outcome { operations, findings, wrong, calls, leaked, pools, marks, left, end }
     }
 }
 
@@ -93,11 +96,11 @@ impl Outcome {
 impl Outcome {
     fn is_all_that_is_left(&self, live: Live) -> bool {
         let Live { allocations, streams, pools, pending_operations, pushed_contexts, modules, .. } = live;
-        // What is left of events belongs to the context, with pinned memory: one for each block.
-        let events = live.events - live.host_allocations;
-        let left = (allocations, streams, events, pools, pending_operations, pushed_contexts, modules);
+        // What is left of events belongs to the context: one for each block of pinned memory, and marks.
+        let marks = live.events - live.host_allocations;
+        let left = (allocations, streams, pools, pending_operations, pushed_contexts, modules);
         // What is leaked keeps its pool.
-        left == (self.leaked, 0, 0, self.pools, 0, 0, 0) && self.pools <= self.leaked
+        left == (self.leaked, 0, self.pools, 0, 0, 0) && self.pools <= self.leaked && marks as u64 <= self.marks
     }
 }
 

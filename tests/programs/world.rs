@@ -4,12 +4,12 @@ use core::ops::Deref;
 use std::sync::Arc;
 
 use cupool::{
-    Buffer, Context, DeviceSlice, DeviceSliceMut, Driver, Error, Event, MemPool, MemPoolProperties, Stream,
+    Buffer, Context, DeviceSlice, DeviceSliceMut, Driver, Error, Event, MemKind, MemPool, MemPoolProperties, Stream,
     StreamHandle, StreamOptions, StreamRef,
 };
 use cupool_sim::Simulator;
 
-use super::{choices::Choices, controls::Rule, model::Model, pinned::Pin};
+use super::{choices::Choices, controls::Rule, foreign::Foreign, managed::Managed, model::Model, pinned::Pin};
 
 /// What every part of a program shares, and what outlives it.
 pub(crate) struct Ground {
@@ -98,6 +98,15 @@ pub(crate) struct World<'g> {
     pub(crate) pools: Vec<MemPool>,
     pub(crate) held: Vec<Held<'g>>,
     pub(crate) pins: Vec<Pin>,
+    pub(crate) foreign: Vec<Foreign<'g>>,
+    pub(crate) managed: Vec<Managed<'g>>,
+    pub(crate) managed_pool: MemPool,
+    #[cfg(feature = "dlpack")]
+    pub(crate) tensors: Vec<super::tensors::Tensor<'g>>,
+    #[cfg(unix)]
+    pub(crate) exchange: super::imports::Exchange<'g>,
+    /// How often an event may have been made that the context keeps.
+    pub(crate) marks: u64,
     #[cfg(feature = "launch")]
     pub(crate) kernels: super::launches::Kernels,
     /// Buffers whose loan was forgotten, and that are still to be dropped.
@@ -129,6 +138,14 @@ impl<'g> World<'g> {
             pools: pools.into(),
             held: Vec::new(),
             pins: Vec::new(),
+            foreign: Vec::new(),
+            managed: Vec::new(),
+            managed_pool: MemPool::with_properties(&device, &MemPoolProperties::new().kind(MemKind::Managed)).unwrap(),
+            #[cfg(feature = "dlpack")]
+            tensors: Vec::new(),
+            #[cfg(unix)]
+            exchange: super::imports::Exchange::new(ground),
+            marks: 0,
             #[cfg(feature = "launch")]
             kernels: super::launches::Kernels::new(ground),
             lost: Vec::new(),
@@ -144,6 +161,14 @@ impl<'g> World<'g> {
         match self.choices.below(fixed + shared) {
             at if at < fixed => AnyStream::Fixed(&self.ground.streams[at]),
             at => AnyStream::Shared(Arc::clone(&self.shared[at - fixed])),
+        }
+    }
+
+    /// A stream as a buffer holds it that holds any.
+    pub(crate) fn any_home(&mut self) -> Arc<dyn StreamHandle + 'g> {
+        match self.stream() {
+            AnyStream::Fixed(stream) => Arc::new(stream),
+            AnyStream::Shared(stream) => Arc::new(stream),
         }
     }
 
@@ -179,26 +204,30 @@ impl<'g> World<'g> {
         match self.choices.below(100) {
             0..12 => self.allocate(),
             12..20 => self.release(),
-            20..50 => {
+            20..46 => {
                 if let Some(mut held) = self.take() {
                     let (view, model) = held.exclusive();
                     self.write(view, model);
                     self.held.push(held);
                 }
             }
-            50..60 => {
+            46..50 => self.use_foreign(),
+            50..54 => self.use_managed(),
+            54..58 => self.use_tensors(),
+            58..65 => {
                 if let Some(held) = self.take() {
                     let (view, model) = held.shared();
                     self.read(view, model);
                     self.held.push(held);
                 }
             }
-            60..66 if depth < 3 => self.lend(depth),
-            66..71 if depth < 3 => self.lend_shared(depth),
-            71..73 if depth < 3 => self.lend_two(depth),
-            73..76 => self.change_home(),
+            65..69 if depth < 3 => self.lend(depth),
+            69..72 if depth < 3 => self.lend_shared(depth),
+            72..74 if depth < 3 => self.lend_two(depth),
+            74..76 => self.change_home(),
             76..78 => self.cast(),
-            78..86 => self.use_pins(),
+            78..83 => self.use_pins(),
+            83..86 => self.exchange(),
             86..92 => self.order(),
             92..94 => self.ask_pool(),
             94..95 => self.change_streams(),
@@ -211,6 +240,16 @@ impl<'g> World<'g> {
 
     #[cfg(not(feature = "launch"))]
     fn launch(&mut self) {
+        self.order();
+    }
+
+    #[cfg(not(unix))]
+    fn exchange(&mut self) {
+        self.order();
+    }
+
+    #[cfg(not(feature = "dlpack"))]
+    fn use_tensors(&mut self) {
         self.order();
     }
 
@@ -279,10 +318,18 @@ impl<'g> World<'g> {
     }
 
     /// Drops everything, in some order.
-    pub(crate) fn end(mut self) -> (usize, u64, Option<String>) {
-        while !(self.held.is_empty() && self.pins.is_empty() && self.shared.is_empty() && self.pools.is_empty()) {
+    pub(crate) fn end(mut self) -> (usize, u64, u64, Option<String>) {
+        while !(self.held.is_empty()
+            && self.pins.is_empty()
+            && self.foreign.is_empty()
+            && self.managed.is_empty()
+            && self.shared.is_empty()
+            && self.pools.is_empty())
+        {
             match self.choices.below(12) {
-                0..8 => self.release(),
+                0..6 => self.release(),
+                6 => self.drop_managed(),
+                7 => self.drop_foreign(),
                 8..10 => {
                     self.pins.pop();
                 }
@@ -295,6 +342,16 @@ impl<'g> World<'g> {
                 }
             }
         }
-        (self.leaked, self.operations, self.wrong)
+        #[cfg(unix)]
+        while !self.exchange.is_empty() {
+            self.end_export();
+        }
+        #[cfg(feature = "dlpack")]
+        while !self.tensors.is_empty() {
+            self.drop_tensor();
+        }
+        // Owners hold on to the context.
+        self.drop_retired();
+        (self.leaked, self.operations, self.marks, self.wrong)
     }
 }
