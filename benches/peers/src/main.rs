@@ -43,17 +43,18 @@ fn measured() -> Outcome<()> {
 /// Who takes part: this crate, the Rust crates, and whatever shared library was built.
 fn contestants(default_pool: &DefaultPool, report: &Report) -> Outcome<Vec<Contestant>> {
     let as_found = default_pool.threshold()?;
-    let mut all = vec![Contestant::new("cupool", "as it comes", Box::new(Timed::new(Ours::open(run::STREAMS)?)))];
+    let ours = || Ok(Box::new(Timed::new(Ours::open(run::STREAMS)?)) as Box<dyn Peer>);
+    let mut all = vec![Contestant::new("cupool", "as it comes", ours)?];
     for (setting, threshold) in [("as it comes", as_found), ("kept", u64::MAX)] {
-        let peer: Box<dyn Peer> = Box::new(Timed::new(Cudarc::open(run::STREAMS)?));
-        all.push(Contestant { threshold: Some(threshold), ..Contestant::new("cudarc", setting, peer) });
+        let fresh = || Ok(Box::new(Timed::new(Cudarc::open(run::STREAMS)?)) as Box<dyn Peer>);
+        all.push(Contestant::new("cudarc", setting, fresh)?.with_threshold(threshold));
     }
     report.version("cudarc", "0.19.10")?;
     #[cfg(feature = "cuda-core")]
     {
         for (setting, threshold) in [("as it comes", as_found), ("kept", u64::MAX)] {
-            let peer: Box<dyn Peer> = Box::new(Timed::new(with_cuda_core::CudaCore::open(run::STREAMS)?));
-            all.push(Contestant { threshold: Some(threshold), ..Contestant::new("cuda-core", setting, peer) });
+            let fresh = || Ok(Box::new(Timed::new(with_cuda_core::CudaCore::open(run::STREAMS)?)) as Box<dyn Peer>);
+            all.push(Contestant::new("cuda-core", setting, fresh)?.with_threshold(threshold));
         }
         report.version("cuda-core", "0.5.0")?;
     }
@@ -70,9 +71,9 @@ fn shim_contestants(path: &std::path::Path, report: &Report) -> Outcome<Vec<Cont
     let shim = Shim::load(path)?;
     let mut all = Vec::new();
     for (number, (setting, _)) in (0..).zip(shim.settings()) {
-        let peer: Box<dyn Peer> = Box::new(shim.open(number, run::STREAMS)?);
-        peer.attach()?;
-        all.push(Contestant::new(&shim.who(), &setting, peer));
+        let of = std::sync::Arc::clone(&shim);
+        let fresh = move || Ok(Box::new(of.open(number, run::STREAMS)?) as Box<dyn Peer>);
+        all.push(Contestant::new(&shim.who(), &setting, fresh)?);
     }
     report.version(&shim.who(), &shim.version())?;
     Ok(all)

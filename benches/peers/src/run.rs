@@ -18,13 +18,22 @@ pub(crate) struct Contestant {
     pub(crate) who: String,
     pub(crate) setting: String,
     pub(crate) peer: Box<dyn Peer>,
+    /// Another peer of that kind, which holds nothing yet.
+    fresh: Box<dyn Fn() -> Outcome<Box<dyn Peer>>>,
     /// The threshold of the device's default pool while it has its turn, if that is where its memory comes from.
-    pub(crate) threshold: Option<u64>,
+    threshold: Option<u64>,
 }
 
 impl Contestant {
-    pub(crate) fn new(who: &str, setting: &str, peer: Box<dyn Peer>) -> Self {
-        Self { who: who.to_owned(), setting: setting.to_owned(), peer, threshold: None }
+    pub(crate) fn new(who: &str, setting: &str, fresh: impl Fn() -> Outcome<Box<dyn Peer>> + 'static) -> Outcome<Self> {
+        let (who, setting) = (who.to_owned(), setting.to_owned());
+        Ok(Self { who, setting, peer: fresh()?, fresh: Box::new(fresh), threshold: None })
+    }
+
+    /// One whose memory comes from the device's default pool.
+    pub(crate) fn with_threshold(mut self, threshold: u64) -> Self {
+        self.threshold = Some(threshold);
+        self
     }
 }
 
@@ -144,12 +153,15 @@ impl Runner<'_> {
         self.report.times("trace_replay", &json!({"trace": trace.name, "what": "time per event"}), &all, &measured)?;
         for contestant in self.contestants {
             self.begin(contestant)?;
+            // What is shared by the process holds what it did before.
             contestant.peer.trim()?;
+            let fresh = (contestant.fresh)()?;
+            fresh.attach()?;
             let mut reserved = vec![0; events.len()];
-            contestant.peer.replay(&events, blocks, Some(&mut reserved))?;
-            contestant.peer.drain()?;
+            fresh.replay(&events, blocks, Some(&mut reserved))?;
+            fresh.drain()?;
             self.held(trace, contestant, &reserved)?;
-            contestant.peer.trim()?;
+            fresh.trim()?;
         }
         Ok(())
     }
