@@ -1,6 +1,7 @@
-//! The rescue of an allocation that does not fit, while others turn it on and off; and a soft limit that threads share.
+//! The rescue of an allocation that does not fit, while others turn it on and off; a soft limit that threads share; and
+//! the ends of pools that hold memory.
 
-use cupool::{Error, Rescue};
+use cupool::{Error, MemPool, MemPoolProperties, Rescue};
 use shuttle::thread;
 
 use crate::world::{LEN, Left, World, check};
@@ -70,6 +71,36 @@ fn threads_together_never_pass_a_soft_limit() {
         assert!(world.pool.usage().unwrap().used_high <= LIMIT);
         world.pool.set_soft_limit(None);
         world.context.synchronize().unwrap();
+        world.end(Left::default());
+    });
+}
+
+#[test]
+fn pools_that_threads_drop_with_memory_in_use_are_destroyed_once_each() {
+    check(|| {
+        let world = World::new();
+        let driver = world.context.device().driver();
+        thread::scope(|scope| {
+            for value in [1, 2] {
+                let world = &world;
+                scope.spawn(move || {
+                    let stream = world.stream();
+                    let pool = MemPool::with_properties(&world.context.device(), &MemPoolProperties::new()).unwrap();
+                    let mut buffer = pool.alloc::<u32, _>(LEN, &stream).unwrap();
+                    drop(pool);
+                    buffer.fill(value).unwrap();
+                    assert_eq!(buffer.to_vec().unwrap(), [value; LEN]);
+                });
+            }
+            scope.spawn(|| {
+                for _ in 0..3 {
+                    assert!(MemPool::destroy_dropped(driver).unwrap() <= 2);
+                }
+            });
+        });
+        world.context.synchronize().unwrap();
+        assert_eq!(MemPool::destroy_dropped(driver), Ok(0));
+        assert_eq!(world.simulator.live().pools, 1, "the world's own");
         world.end(Left::default());
     });
 }
