@@ -28,10 +28,11 @@ pub(crate) fn is_asked_for(functions: &Functions) -> bool {
 /// so it is done while somebody asks for it. A process that captures in the other modes need not.
 ///
 /// It also says that captures are expected. Asking whether a stream is captured costs a call, so only while one of these
-/// exists is it asked before each wait, each allocation and each fence between two streams: those answer
+/// exists is it asked before each wait, each query of a stream, each allocation, each copy of a
+/// [`PinnedBuffer`](crate::PinnedBuffer) and each fence between two streams: those answer
 /// [`Error::StreamCapturing`](crate::Error::StreamCapturing) then, rather than end the capture in an error, hand out the graph's
 /// memory as if it were the pool's ([`MemPool::alloc_captured`](crate::MemPool::alloc_captured) is for that), or put into
-/// the graph what was to order the streams themselves. So who captures a stream that memory of this crate is at home on,
+/// the graph what was to order the streams themselves or to be waited for. So who captures a stream that memory of this crate is at home on,
 /// or lent to, in whatever mode, must see to it that there is one from before the capture begins until it has ended.
 ///
 /// ```

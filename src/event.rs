@@ -96,6 +96,7 @@ impl Event {
     /// [`Error::ContextMismatch`] before any call if the stream is of another context; [`Error::StreamCapturing`] for the
     /// stream of a [`Capture`](crate::Capture); else whatever the driver answers.
     #[doc(alias = "cuEventRecord")]
+    #[inline]
     pub fn record(&self, stream: &Stream) -> Result<()> {
         stream.ensure_not_captured()?;
         self.driver().ensure_same(stream.driver())?;

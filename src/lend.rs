@@ -20,6 +20,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     /// # Errors
     /// Whatever the driver answers; [`Error::DriverMismatch`]. The buffer is as it was then.
     #[doc(alias = "cuStreamWaitEvent")]
+    #[inline]
     pub fn on<'a>(&'a mut self, stream: &'a Stream) -> Result<Loan<'a, T, S>> {
         self.give_up_if_lent();
         self.admit(stream)?;
@@ -33,6 +34,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     /// # Errors
     /// As [`on`](Self::on).
     #[doc(alias = "cuStreamWaitEvent")]
+    #[inline]
     pub fn read_on<'a>(&'a self, stream: &'a Stream) -> Result<SharedLoan<'a, T, S>> {
         self.admit(stream)?;
         self.count_reader();
@@ -45,6 +47,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     /// # Errors
     /// As [`on`](Self::on).
     #[doc(alias = "cuStreamWaitEvent")]
+    #[inline]
     pub fn move_to<R: StreamHandle>(mut self, stream: R) -> Result<Buffer<T, R>, (Error, Self)> {
         self.give_up_if_lent();
         if let Err(error) = self.admit(stream.stream()) {
@@ -56,20 +59,24 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     }
 
     /// Makes `stream` wait for the home stream; memory that is not there needs no order.
+    #[inline]
     pub(crate) fn admit(&self, stream: &Stream) -> Result<()> {
-        self.home().driver().ensure_same(stream.driver())?;
-        if self.byte_len() == 0 {
-            return Ok(());
-        }
         if self.address == 0 {
-            return Err(Error::LoanForgotten);
+            return self.admit_nothing(stream);
         }
         self.home().ensure_ordered()?;
         order::fence(self.home(), stream)
     }
 
+    #[cold]
+    fn admit_nothing(&self, stream: &Stream) -> Result<()> {
+        self.home().driver().ensure_same(stream.driver())?;
+        if self.byte_len() == 0 { Ok(()) } else { Err(Error::LoanForgotten) }
+    }
+
     /// Leaves the buffer empty for an exclusive loan, which has address and length until [`take_back`](Self::take_back):
     /// what is forgotten is not freed.
+    #[inline]
     pub(crate) fn lend_out(&mut self) -> (CUdeviceptr_v2, usize) {
         let address = core::mem::take(&mut self.address);
         *self.lent.get_mut() = usize::from(address != 0);
@@ -77,6 +84,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     }
 
     /// Ends an exclusive loan of the memory at `address`, whose return to the home stream's order went as told.
+    #[inline]
     pub(crate) fn take_back(&mut self, address: CUdeviceptr_v2, returned: Result<()>) {
         match returned {
             Ok(()) => {
@@ -91,6 +99,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
     }
 
     /// Notes a loan for reading, until [`discount_reader`](Self::discount_reader).
+    #[inline]
     pub(crate) fn count_reader(&self) {
         if self.address != 0 {
             self.lent.fetch_add(1, Ordering::Relaxed);
@@ -99,6 +108,7 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
 
     /// Ends a loan for reading, if there is memory: `give_back` has the home stream wait for the reader. Should that
     /// fail, the loan counts on, so that the memory is given up when the buffer is next used exclusively.
+    #[inline]
     pub(crate) fn discount_reader(&self, give_back: impl FnOnce(CUdeviceptr_v2) -> Result<()>) {
         if self.address == 0 {
             return;
@@ -113,14 +123,22 @@ impl<T: Pod, S: StreamHandle> Buffer<T, S> {
 }
 
 /// Makes `home` wait for `stream`, which has had the memory at `address`; fails if the memory must be given up.
+#[inline]
 pub(crate) fn returned(address: CUdeviceptr_v2, stream: &Stream, home: &Stream) -> Result<()> {
     if address == 0 {
         return Ok(());
     }
     match stream.ensure_ordered().and_then(|()| order::give_back(stream, home)) {
-        Err(error) if release::is_over(&error) => Ok(()),
-        returned => returned,
+        Ok(()) => Ok(()),
+        Err(error) => not_returned(error),
     }
+}
+
+/// Where the driver is shut down there is nothing to return to.
+#[cold]
+#[inline(never)]
+fn not_returned(error: Error) -> Result<()> {
+    if release::is_over(&error) { Ok(()) } else { Err(error) }
 }
 
 /// A buffer in the hands of another stream, exclusively. Dropping it gives the buffer back.
@@ -184,6 +202,7 @@ impl<T: Pod, S: StreamHandle> Loan<'_, T, S> {
 }
 
 impl<T: Pod, S: StreamHandle> Drop for Loan<'_, T, S> {
+    #[inline]
     fn drop(&mut self) {
         let returned = returned(self.address, self.stream, self.buffer.home());
         self.buffer.take_back(self.address, returned);
@@ -225,6 +244,7 @@ impl<T: Pod, S: StreamHandle> SharedLoan<'_, T, S> {
 }
 
 impl<T: Pod, S: StreamHandle> Drop for SharedLoan<'_, T, S> {
+    #[inline]
     fn drop(&mut self) {
         self.buffer.discount_reader(|address| returned(address, self.stream, self.buffer.home()));
     }

@@ -7,10 +7,28 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::{Error, Result, Stream, gate, raw, release};
+use crate::{DriverError, Error, Result, Stream, gate, raw, release};
 
 /// Everything enqueued on `earlier` so far comes before whatever is enqueued on `later` from now on.
+#[inline]
 pub(crate) fn fence(earlier: &Stream, later: &Stream) -> Result<()> {
+    // In as few steps as can be: over the driver's two calls, this is most of what a loan costs.
+    let Some(event) = earlier.ordinary_fence(later) else { return fence_warily(earlier, later) };
+    // One event serves every fence of the stream, from every thread: a wait means the last record before it, and a
+    // later record of the same stream orders after more, never after less.
+    let functions = earlier.driver().functions();
+    // SAFETY: both streams are borrowed, hence live; the event is live as long as its stream, and of its context; the
+    // gate was asked.
+    match unsafe { raw::event::fence(functions, event, earlier.as_raw(), later.as_raw()) } {
+        Ok(()) => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// The same where something is out of the ordinary.
+#[cold]
+#[inline(never)]
+fn fence_warily(earlier: &Stream, later: &Stream) -> Result<()> {
     earlier.driver().ensure_same(later.driver())?;
     if earlier.is_same(later) {
         return Ok(());
@@ -19,13 +37,16 @@ pub(crate) fn fence(earlier: &Stream, later: &Stream) -> Result<()> {
     earlier.ensure_outside_captures()?;
     later.ensure_outside_captures()?;
     let event = earlier.fence_event()?;
-    // One event serves every fence of the stream, from every thread: a wait means the last record before it, and a
-    // later record of the same stream orders after more, never after less.
-    let functions = earlier.driver().functions();
     gate::check()?;
-    // SAFETY: both streams are borrowed, hence live; the event is live as long as its stream, and of its context; the
-    // gate was asked.
-    Ok(unsafe { raw::event::fence(functions, event, earlier.as_raw(), later.as_raw()) }?)
+    // SAFETY: as above.
+    Ok(unsafe { raw::event::fence(earlier.driver().functions(), event, earlier.as_raw(), later.as_raw()) }?)
+}
+
+/// Apart, so that the error takes no room among what is done otherwise.
+#[cold]
+#[inline(never)]
+fn failed(error: DriverError) -> Error {
+    error.into()
 }
 
 /// Has `enqueue` put work on `stream` that uses memory whose home is `home`.
@@ -59,8 +80,18 @@ pub(crate) fn give_back_or_lose(stream: &Stream, home: &Stream) -> Result<()> {
 
 /// Orders `home` after all that `stream` was given: by a fence, or else by a wait of the host. If neither can be had,
 /// the memory must be given up.
+#[inline]
 pub(crate) fn give_back(stream: &Stream, home: &Stream) -> Result<()> {
-    fence(stream, home).or_else(|error| wait_on_host(stream).map_err(|_| error))
+    match fence(stream, home) {
+        Ok(()) => Ok(()),
+        Err(error) => wait_in_place_of(error, stream),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn wait_in_place_of(error: Error, stream: &Stream) -> Result<()> {
+    wait_on_host(stream).map_err(|_| error)
 }
 
 /// Waits for `stream`, by other means if the first fails. What is captured cannot be waited for, nor would its capture

@@ -49,6 +49,7 @@ pub struct Stream {
     /// Made for a capture of this crate's, and never used for anything else: what would be ordered with other streams,
     /// or is not work of a graph's, is refused on it.
     captured: bool,
+    serial: u64,
 }
 
 // SAFETY: stream and event handles may be used from every thread, and the driver does its own locking.
@@ -123,6 +124,8 @@ impl Stream {
     }
 
     fn new_in(raw: CUstream, context: ManuallyDrop<Context>) -> Self {
+        // Std's, since it belongs to the whole process.
+        static MADE: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let driver = context.driver();
         Self {
             raw,
@@ -132,6 +135,7 @@ impl Stream {
             order_lost: AtomicBool::new(false),
             deferred: Deferred::new(),
             captured: false,
+            serial: MADE.fetch_add(1, Ordering::Relaxed),
         }
     }
 
@@ -163,6 +167,12 @@ impl Stream {
         ptr::eq(self, other) || (self.raw == other.raw && self.driver() == other.driver())
     }
 
+    /// A number that no other value of this type ever has, in this process: what was enqueued through a value of the same
+    /// number is on this stream. Handles are reused.
+    pub(crate) const fn serial(&self) -> u64 {
+        self.serial
+    }
+
     /// Waits on the host until all work enqueued so far is done.
     ///
     /// # Errors
@@ -173,16 +183,19 @@ impl Stream {
     #[doc(alias = "cuStreamSynchronize")]
     #[inline]
     pub fn synchronize(&self) -> Result<()> {
-        self.ensure_not_captured()?;
-        if !gate::is_open() {
-            self.prepare_to_wait()?;
-        }
+        self.prepare_to_wait()?;
         self.synchronize_at_once()
+    }
+
+    #[inline]
+    fn prepare_to_wait(&self) -> Result<()> {
+        self.ensure_not_captured()?;
+        if gate::is_open() { Ok(()) } else { self.prepare_to_wait_warily() }
     }
 
     /// Before a wait where something is out of the ordinary.
     #[cold]
-    fn prepare_to_wait(&self) -> Result<()> {
+    fn prepare_to_wait_warily(&self) -> Result<()> {
         self.free_deferred();
         self.ensure_not_expected_to_capture()
     }
@@ -199,8 +212,9 @@ impl Stream {
     /// # Errors
     /// As [`synchronize`](Self::synchronize).
     #[doc(alias = "cuStreamQuery")]
+    #[inline]
     pub fn query(&self) -> Result<bool> {
-        self.ensure_not_capturing()?;
+        self.prepare_to_wait()?;
         // SAFETY: `raw` is live: only `drop` and `into_raw_parts` end it.
         unsafe { raw::stream::stream_query(self.driver().functions(), self.raw) }
     }
@@ -212,6 +226,7 @@ impl Stream {
     /// Whatever the driver answers; [`Error::DriverMismatch`]; [`Error::StreamCapturing`] for the stream of a
     /// [`Capture`](crate::Capture).
     #[doc(alias = "cuStreamWaitEvent")]
+    #[inline]
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.ensure_not_captured()?;
         self.driver().ensure_same(event.driver())?;
@@ -301,6 +316,19 @@ impl Stream {
     pub(crate) fn fence_event(&self) -> Result<CUevent> {
         let event = self.fence.load(Ordering::Acquire);
         if event.is_null() { self.make_fence_event() } else { Ok(event) }
+    }
+
+    /// The event of a fence between this stream and `later`, if that takes no thought: they are two streams of one driver,
+    /// the event exists, neither is captured, and nothing at all is out of the ordinary.
+    #[inline(always)]
+    pub(crate) fn ordinary_fence(&self, later: &Self) -> Option<CUevent> {
+        let event = self.fence.load(Ordering::Acquire);
+        let ordinary = gate::is_open()
+            && self.raw != later.raw
+            && self.driver == later.driver
+            && !(self.captured | later.captured)
+            && !event.is_null();
+        ordinary.then_some(event)
     }
 
     #[cold]

@@ -9,18 +9,18 @@ use std::{collections::BTreeMap, process::Command};
 /// one driver; a buffer keeps what `Drop` needs.
 const MOST: [(&str, i64); 13] = [
     ("allocate and free", 22),
-    ("copy at home", 91),
+    ("copy at home", 75),
     ("fill", 27),
     ("view", 37),
     ("record", 28),
-    ("wait", 24),
-    ("query an event", 84),
-    ("query a stream", 56),
+    ("wait", 21),
+    ("query an event", 81),
+    ("query a stream", 26),
     ("synchronise", 23),
-    ("lend and take back", 228),
-    ("lend for reading and take back", 219),
-    ("copy between homes", 342),
-    ("move there and back", 298),
+    ("lend and take back", 106),
+    ("lend for reading and take back", 94),
+    ("copy between homes", 211),
+    ("move there and back", 146),
 ];
 
 #[test]

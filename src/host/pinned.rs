@@ -61,6 +61,8 @@ struct Pending {
     uses: Uses,
     /// How many copies there were so far.
     copies: u64,
+    /// The [serial](Stream::serial) of the stream that the last was put on.
+    stream: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,7 +99,7 @@ impl<T: Pod> PinnedBuffer<T> {
         }
         let context = context.try_clone()?;
         let pinned = context.take_pinned(bytes)?;
-        let pending = Mutex::new(Pending { uses: Uses::Nothing, copies: 0 });
+        let pending = Mutex::new(Pending { uses: Uses::Nothing, copies: 0, stream: 0 });
         // Owned from here on, whatever comes.
         let owned = Owned { pinned: ManuallyDrop::new(pinned), context, pending };
         let address = owned.pinned.address;
@@ -186,8 +188,9 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     /// Enqueues a copy of `source` to the device, in the home stream's order, and returns.
     ///
     /// # Errors
-    /// [`Error::LengthMismatch`], [`Error::StreamCapturing`] and [`Error::DriverMismatch`] before anything is enqueued;
-    /// else whatever the driver answers.
+    /// [`Error::LengthMismatch`], [`Error::DriverMismatch`] and, where captures are
+    /// [expected](crate::RelaxedCaptureMode), [`Error::StreamCapturing`] before anything is enqueued; else whatever the
+    /// driver answers.
     #[doc(alias = "cuMemcpyHtoDAsync")]
     pub fn copy_from_pinned(&mut self, source: &PinnedBuffer<T>) -> Result<()> {
         ensure_same_len(self.len(), source.len())?;
@@ -240,19 +243,21 @@ impl Owned {
     ) -> Result<()> {
         stream.driver().ensure_same(self.context.driver())?;
         stream.ensure_ordered()?;
-        stream.ensure_not_capturing()?;
+        stream.ensure_outside_captures()?;
         let functions = stream.driver().functions();
         let mut pending = self.pending();
         let before = pending.uses;
         match before {
             Uses::Nothing => {}
             Uses::Lost => return Err(Error::OrderLost),
+            Uses::Reads | Uses::Writes if pending.stream == stream.serial() => {}
             Uses::Reads | Uses::Writes => {
                 // SAFETY: stream and event are live.
                 unsafe { raw::stream::stream_wait_event(functions, stream.as_raw(), self.pinned.event) }?
             }
         }
         pending.copies += 1;
+        pending.stream = stream.serial();
         let copied = copy(functions, stream.as_raw());
         // SAFETY: as above. Also after a failure: the driver does not promise that a failed call enqueued nothing.
         let marked = unsafe { raw::event::event_record(functions, self.pinned.event, stream.as_raw()) };

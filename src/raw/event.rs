@@ -23,6 +23,7 @@ pub(crate) unsafe fn event_destroy(functions: &Functions, event: CUevent) -> Res
 
 /// # Safety
 /// `event` and `stream` must be live.
+#[inline]
 pub(crate) unsafe fn event_record(functions: &Functions, event: CUevent, stream: CUstream) -> Result<()> {
     call!(functions, cuEventRecord(event, stream))
 }

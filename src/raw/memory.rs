@@ -51,9 +51,12 @@ pub(crate) unsafe fn memcpy_htod_async(
     bytes: usize,
     stream: CUstream,
 ) -> Result<()> {
-    any_way(call!(functions, cuMemcpyHtoDAsync(destination, source, bytes, stream)), || {
-        call!(functions, cuMemcpyAsync?(destination, source.expose_provenance() as u64, bytes, stream))
-    })
+    match call!(functions, cuMemcpyHtoDAsync(destination, source, bytes, stream)) {
+        Ok(()) => Ok(()),
+        Err(error) => any_way(error, || {
+            call!(functions, cuMemcpyAsync?(destination, source.expose_provenance() as u64, bytes, stream))
+        }),
+    }
 }
 
 /// # Safety
@@ -66,9 +69,12 @@ pub(crate) unsafe fn memcpy_dtoh_async(
     bytes: usize,
     stream: CUstream,
 ) -> Result<()> {
-    any_way(call!(functions, cuMemcpyDtoHAsync(destination, source, bytes, stream)), || {
-        call!(functions, cuMemcpyAsync?(destination.expose_provenance() as u64, source, bytes, stream))
-    })
+    match call!(functions, cuMemcpyDtoHAsync(destination, source, bytes, stream)) {
+        Ok(()) => Ok(()),
+        Err(error) => any_way(error, || {
+            call!(functions, cuMemcpyAsync?(destination.expose_provenance() as u64, source, bytes, stream))
+        }),
+    }
 }
 
 /// # Safety
@@ -81,22 +87,24 @@ pub(crate) unsafe fn memcpy_dtod_async(
     bytes: usize,
     stream: CUstream,
 ) -> Result<()> {
-    any_way(call!(functions, cuMemcpyDtoDAsync(destination, source, bytes, stream)), || {
-        call!(functions, cuMemcpyAsync?(destination, source, bytes, stream))
-    })
+    match call!(functions, cuMemcpyDtoDAsync(destination, source, bytes, stream)) {
+        Ok(()) => Ok(()),
+        Err(error) => any_way(error, || call!(functions, cuMemcpyAsync?(destination, source, bytes, stream))),
+    }
 }
 
 /// Memory of a pool on the host is not device memory to the calls that say which side is which: they refuse it, and do
 /// nothing. The one that finds that out by itself takes it.
-#[inline(always)]
-fn any_way(copied: Result<()>, undirected: impl FnOnce() -> Result<()>) -> Result<()> {
-    match copied {
-        Err(error) if error.code() == Some(CUresult::CUDA_ERROR_INVALID_VALUE) => match undirected() {
-            // A driver without it, and a value that is wrong in any case.
-            Err(Error::Unsupported(_)) => Err(error),
-            Err(other) if other.code() == error.code() => Err(error),
-            copied => copied,
-        },
+#[cold]
+#[inline(never)]
+fn any_way(error: Error, undirected: impl FnOnce() -> Result<()>) -> Result<()> {
+    if error.code() != Some(CUresult::CUDA_ERROR_INVALID_VALUE) {
+        return Err(error);
+    }
+    match undirected() {
+        // A driver without it, and a value that is wrong in any case.
+        Err(Error::Unsupported(_)) => Err(error),
+        Err(other) if other.code() == error.code() => Err(error),
         copied => copied,
     }
 }

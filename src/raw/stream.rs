@@ -3,11 +3,11 @@
 use core::ffi::{c_int, c_void};
 
 use cuda_sys::{
-    CUcontext, CUevent, CUstream, CUstream_flags_enum, CUstreamCaptureMode, CUstreamCaptureStatus, Functions,
+    CUcontext, CUevent, CUresult, CUstream, CUstream_flags_enum, CUstreamCaptureMode, CUstreamCaptureStatus, Functions,
 };
 
 use super::{call, out};
-use crate::{Result, capture_mode, gate, release};
+use crate::{Error, Result, capture_mode, gate, release};
 
 /// # Safety
 /// The current context must be the one that the stream is to belong to.
@@ -30,7 +30,11 @@ pub(crate) unsafe fn stream_destroy(functions: &Functions, stream: CUstream) -> 
 ///
 /// # Safety
 /// `stream` must be live.
+#[inline]
 pub(crate) unsafe fn stream_query(functions: &Functions, stream: CUstream) -> Result<bool> {
+    if gate::is_open() {
+        return ready(call!(open functions, cuStreamQuery(stream)).map_err(Error::Driver));
+    }
     ready(relaxed_if_asked(functions, || call!(functions, cuStreamQuery(stream))))
 }
 
@@ -46,6 +50,7 @@ pub(crate) unsafe fn stream_synchronize(functions: &Functions, stream: CUstream)
 
 /// # Safety
 /// `stream` and `event` must be live.
+#[inline]
 pub(crate) unsafe fn stream_wait_event(functions: &Functions, stream: CUstream, event: CUevent) -> Result<()> {
     call!(functions, cuStreamWaitEvent(stream, event, 0))
 }
@@ -142,10 +147,15 @@ pub(crate) fn relaxed_if_asked<R>(functions: &Functions, work: impl FnOnce() -> 
 }
 
 /// Tells "not yet" from failure.
+#[inline(always)]
 pub(super) fn ready(answer: Result<()>) -> Result<bool> {
     match answer {
         Ok(()) => Ok(true),
-        Err(error) if error.code() == Some(cuda_sys::CUresult::CUDA_ERROR_NOT_READY) => Ok(false),
-        Err(error) => Err(error),
+        Err(error) => not_ready(error),
     }
+}
+
+#[inline(never)]
+fn not_ready(error: Error) -> Result<bool> {
+    if error.code() == Some(CUresult::CUDA_ERROR_NOT_READY) { Ok(false) } else { Err(error) }
 }

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use cupool::{
     Buffer, Error, Stream,
-    cuda_sys::{CUresult, CUstreamCaptureMode, CUstreamCaptureStatus},
+    cuda_sys::{CUresult, CUstreamCaptureMode},
 };
 
 use crate::stand_ins::World;
@@ -158,18 +158,10 @@ fn query_event(world: &mut World) -> Result<(), u32> {
     Ok(())
 }
 
-/// After the question whether it is captured, as ours.
 #[inline(never)]
 fn raw_query_stream(world: &mut World) -> Result<(), u32> {
     let functions = world.home.driver().functions();
-    let is_capturing = functions.cuStreamIsCapturing.ok_or(3_u32)?;
-    let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-    // SAFETY: the stream is live, and the status a local variable.
-    checked(unsafe { is_capturing(world.home.as_raw(), &raw mut status) })?;
-    if status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE {
-        return Err(4);
-    }
-    // SAFETY: as above.
+    // SAFETY: the stream is live.
     checked(unsafe { (functions.cuStreamQuery)(world.home.as_raw()) })
 }
 

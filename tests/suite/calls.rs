@@ -6,8 +6,8 @@ use cupool::Buffer;
 use cupool_sim::Symbol::{
     self, cuCtxPopCurrent, cuCtxPushCurrent, cuDevicePrimaryCtxRelease, cuEventCreate, cuEventDestroy, cuEventQuery,
     cuEventRecord, cuEventSynchronize, cuMemAllocFromPoolAsync, cuMemFreeAsync, cuMemcpyDtoDAsync, cuMemsetD8Async,
-    cuMemsetD16Async, cuMemsetD32Async, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamIsCapturing,
-    cuStreamQuery, cuStreamSynchronize, cuStreamWaitEvent,
+    cuMemsetD16Async, cuMemsetD32Async, cuStreamCreateWithPriority, cuStreamDestroy, cuStreamQuery,
+    cuStreamSynchronize, cuStreamWaitEvent,
 };
 
 use crate::fixture::Fixture;
@@ -117,7 +117,7 @@ fn streams_and_events_take_the_context_for_their_creation_only() {
         |symbol: Symbol| [Symbol::cuThreadExchangeStreamCaptureMode, symbol, Symbol::cuThreadExchangeStreamCaptureMode];
     fixture.expect_calls(&relaxed(cuEventQuery), || event.query().map(drop).unwrap());
     fixture.expect_calls(&relaxed(cuEventSynchronize), || event.synchronize().unwrap());
-    fixture.expect_calls(&[cuStreamIsCapturing, cuStreamQuery], || stream.query().map(drop).unwrap());
+    fixture.expect_calls(&[cuStreamQuery], || stream.query().map(drop).unwrap());
     fixture.expect_calls(&[cuStreamSynchronize], || stream.synchronize().unwrap());
     fixture.expect_calls(&[], || stream.wait_for(&stream).unwrap());
     // They share one retain of the context, which goes with the last of them.

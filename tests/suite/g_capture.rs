@@ -112,16 +112,13 @@ fn g2_what_the_same_thread_does_on_another_stream_leaves_its_capture_whole() {
 #[test]
 fn g1_what_would_wait_for_a_captured_stream_is_refused_and_its_capture_stays_whole() {
     let fixture = Fixture::alone();
-    let (context, pool, stream) = (fixture.context(), fixture.pool(), fixture.stream());
+    let (pool, stream) = (fixture.pool(), fixture.stream());
     let mut buffer = pool.alloc_zeroed::<u8, _>(100, &stream).unwrap();
-    let mut host = PinnedBuffer::<u8>::new(&context, 100).unwrap();
     begin(&stream);
     let answers = [
         buffer.copy_from_host(&[1; 100]),
         buffer.copy_to_host(&mut [1; 100]),
         buffer.to_vec().map(drop),
-        buffer.copy_from_pinned(&host),
-        buffer.copy_to_pinned(&mut host),
         stream.call_host(|| {}),
     ];
     end(&stream);
@@ -132,6 +129,24 @@ fn g1_what_would_wait_for_a_captured_stream_is_refused_and_its_capture_stays_who
     let copied = buffer.copy_from_host(&[1; 100]).and_then(|()| buffer.to_vec());
     end(&other);
     assert_eq!(copied, Ok(vec![1; 100]));
+}
+
+#[test]
+fn g1_where_captures_are_expected_what_leaves_a_mark_or_asks_for_one_is_refused_too() {
+    let fixture = Fixture::alone();
+    let (context, pool, stream) = (fixture.context(), fixture.pool(), fixture.stream());
+    let mut buffer = pool.alloc_zeroed::<u8, _>(100, &stream).unwrap();
+    let mut host = PinnedBuffer::<u8>::new(&context, 100).unwrap();
+    let _expected = RelaxedCaptureMode::new(fixture.driver());
+    begin(&stream);
+    let answers = [
+        buffer.copy_from_pinned(&host),
+        buffer.copy_to_pinned(&mut host),
+        stream.query().map(drop),
+        stream.synchronize(),
+    ];
+    end(&stream);
+    assert!(answers.iter().all(|answer| *answer == Err(Error::StreamCapturing)), "{answers:?}");
 }
 
 #[test]

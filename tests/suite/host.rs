@@ -1,7 +1,7 @@
 //! Page-locked host memory: owned, for copies that go on after the call, and registered in place.
 
 use bytemuck::{Pod, Zeroable};
-use cupool::{Error, PinnedBuffer, Registered, cuda_sys::CUstreamCaptureMode};
+use cupool::{Error, PinnedBuffer, Registered, RelaxedCaptureMode, cuda_sys::CUstreamCaptureMode};
 use cupool_sim::{CUresult, Simulator, Symbol};
 
 use crate::{fixture::Fixture, gate::Gate};
@@ -122,6 +122,44 @@ fn copies_of_one_pinned_buffer_on_several_streams_follow_each_other() {
 }
 
 #[test]
+fn copies_of_one_pinned_buffer_on_one_stream_make_no_fence() {
+    let fixture = Fixture::simulated();
+    let (context, pool, stream) = (fixture.context(), fixture.pool(), fixture.stream());
+    let mut buffer = pool.alloc::<u32, _>(1000, &stream).unwrap();
+    let mut host = PinnedBuffer::from_slice(&context, &[4_u32; 1000]).unwrap();
+    for _ in 0..3 {
+        fixture.expect_calls(&[Symbol::cuMemcpyHtoDAsync, Symbol::cuEventRecord], || {
+            buffer.copy_from_pinned(&host).unwrap();
+        });
+    }
+    fixture.expect_calls(&[Symbol::cuMemcpyDtoHAsync, Symbol::cuEventRecord], || {
+        buffer.copy_to_pinned(&mut host).unwrap();
+    });
+    assert_eq!(host.as_slice().unwrap(), [4; 1000]);
+}
+
+#[test]
+fn copies_follow_each_other_though_the_second_ones_stream_has_the_handle_of_the_first_ones() {
+    for seed in 0..20 {
+        let fixture = Fixture::with(Simulator::builder().seed(seed));
+        let (context, pool) = (fixture.context(), fixture.pool());
+        let mut host = PinnedBuffer::<u32>::new(&context, 1000).unwrap();
+        let first = fixture.stream();
+        let handle = first.as_raw();
+        let mut buffer = pool.alloc::<u32, _>(1000, &first).unwrap();
+        buffer.fill(1).unwrap();
+        buffer.copy_to_pinned(&mut host).unwrap();
+        drop(buffer);
+        drop(first);
+        let second = fixture.stream();
+        assert_eq!(second.as_raw(), handle, "the simulated driver uses handles again");
+        let mut buffer = pool.alloc::<u32, _>(1000, &second).unwrap();
+        buffer.copy_from_pinned(&host).unwrap();
+        assert_eq!(buffer.to_vec().unwrap(), [1; 1000]);
+    }
+}
+
+#[test]
 fn a_pinned_copy_is_refused_before_anything_is_enqueued() {
     let (fixture, other) = (Fixture::simulated(), Fixture::simulated());
     let (context, pool, stream) = (fixture.context(), fixture.pool(), fixture.stream());
@@ -138,6 +176,7 @@ fn a_pinned_copy_is_refused_before_anything_is_enqueued() {
     let mut host = PinnedBuffer::<u8>::new(&context, 10).unwrap();
     let functions = fixture.driver().functions();
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    let _expected = RelaxedCaptureMode::new(fixture.driver());
     // SAFETY: the stream is live.
     assert_eq!(unsafe { functions.cuStreamBeginCapture.unwrap()(stream.as_raw(), mode) }, CUresult::CUDA_SUCCESS);
     assert_eq!(buffer.as_mut_slice().copy_from_pinned(&host), Err(Error::StreamCapturing));

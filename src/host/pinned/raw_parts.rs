@@ -68,7 +68,7 @@ impl<T: Pod> PinnedBuffer<T> {
             unsafe { raw::event::event_create(functions, CUevent_flags_enum::CU_EVENT_DISABLE_TIMING) }
         })?;
         let pinned = ManuallyDrop::new(Memory { address: address.cast(), bytes, event, marked: true });
-        let pending = Mutex::new(Pending { uses: Uses::Nothing, copies: 0 });
+        let pending = Mutex::new(Pending { uses: Uses::Nothing, copies: 0, stream: 0 });
         Ok(Self { memory, len, owned: Some(Owned { pinned, context, pending }) })
     }
 }

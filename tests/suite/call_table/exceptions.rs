@@ -92,7 +92,7 @@ pub(super) const EXCEPTIONS: &[(&str, &[&str])] = &[
         "the host looks at what the device may still use",
         &[
             "Buffer::copy_from_pinned",
-            "Buffer::copy_from_pinned (again)",
+            "Buffer::copy_from_pinned (after a copy on another stream)",
             "Buffer::copy_to_pinned",
             "DeviceSlice::copy_to_pinned",
             "DeviceSliceMut::copy_from_pinned",

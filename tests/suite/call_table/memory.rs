@@ -26,8 +26,7 @@ pub(super) fn default_streams(table: &mut Table<'_>) {
     let retain = [cuDevicePrimaryCtxRetain];
     drop(table.row("DefaultStream::new (a borrowed context)", &retain, || LegacyStream::new(&borrowed).unwrap()));
     table.row("DefaultStream::synchronize", &inside(cuStreamSynchronize), || stream.synchronize().unwrap());
-    let query = [cuCtxPushCurrent, cuStreamIsCapturing, cuStreamQuery, cuCtxPopCurrent];
-    table.row("DefaultStream::query", &query, || stream.query().unwrap());
+    table.row("DefaultStream::query", &inside(cuStreamQuery), || stream.query().unwrap());
     table.row("DefaultStream::record", &inside(cuEventRecord), || stream.record(&event).unwrap());
     table.row("DefaultStream::wait", &inside(cuStreamWaitEvent), || stream.wait(&event).unwrap());
     stream.wait_for(&home).unwrap();

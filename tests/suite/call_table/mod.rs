@@ -225,7 +225,7 @@ fn streams(table: &mut Table<'_>) {
     let options = StreamOptions { blocking: true, priority: -1 };
     let other = table.row("Stream::with_options", &create, || Stream::with_options(&context, options).unwrap());
     table.row("Stream::synchronize", &[cuStreamSynchronize], || stream.synchronize().unwrap());
-    table.row("Stream::query", &[cuStreamIsCapturing, cuStreamQuery], || stream.query().unwrap());
+    table.row("Stream::query", &[cuStreamQuery], || stream.query().unwrap());
     table.row("Stream::id", &[cuStreamGetId], || stream.id().unwrap());
     table.row("Stream::options", &[cuStreamGetFlags, cuStreamGetPriority], || stream.options().unwrap());
     table.row("Stream::is_capturing", &[cuStreamIsCapturing], || stream.is_capturing().unwrap());

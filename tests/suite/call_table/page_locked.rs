@@ -19,16 +19,22 @@ pub(super) fn page_locked(table: &mut Table<'_>) {
         "PinnedBuffer::as_mut_slice" => host.as_mut_slice().map(drop).unwrap();
         "drop of PinnedBuffer" => drop(other);
     }
-    let up = [cuStreamIsCapturing, cuMemcpyHtoDAsync, cuEventRecord];
+    let up = [cuMemcpyHtoDAsync, cuEventRecord];
     table.row("Buffer::copy_from_pinned", &up, || buffer.copy_from_pinned(&host).unwrap());
-    // After the one before, which may be on another stream.
-    let up = [cuStreamIsCapturing, cuStreamWaitEvent, cuMemcpyHtoDAsync, cuEventRecord];
-    table.row("Buffer::copy_from_pinned (again)", &up, || buffer.copy_from_pinned(&host).unwrap());
+    {
+        let other = table.fixture.stream();
+        let mut theirs = pool.alloc::<u32, _>(64, &other).unwrap();
+        let up = [cuStreamWaitEvent, cuMemcpyHtoDAsync, cuEventRecord];
+        table.row("Buffer::copy_from_pinned (after a copy on another stream)", &up, || {
+            theirs.copy_from_pinned(&host).unwrap();
+        });
+        buffer.copy_from_pinned(&host).unwrap();
+    }
     table.row("DeviceSliceMut::copy_from_pinned", &up, || buffer.as_mut_slice().copy_from_pinned(&host).unwrap());
     let wait = [EXCHANGE, cuEventSynchronize, EXCHANGE];
     table.row("PinnedBuffer::as_slice (a copy reads it)", &[], || host.as_slice().map(drop).unwrap());
     table.row("PinnedBuffer::as_mut_slice (a copy reads it)", &wait, || host.as_mut_slice().map(drop).unwrap());
-    let down = [cuStreamIsCapturing, cuMemcpyDtoHAsync, cuEventRecord];
+    let down = [cuMemcpyDtoHAsync, cuEventRecord];
     table.row("Buffer::copy_to_pinned", &down, || buffer.copy_to_pinned(&mut host).unwrap());
     table.row("PinnedBuffer::as_slice (a copy writes it)", &wait, || host.as_slice().map(drop).unwrap());
     table.row("DeviceSlice::copy_to_pinned", &down, || buffer.as_slice().copy_to_pinned(&mut host).unwrap());
