@@ -49,6 +49,8 @@ mod default_stream;
 #[allow(unsafe_code)]
 mod deferred;
 mod device;
+#[allow(unsafe_code)]
+mod direct;
 #[cfg(feature = "dlpack")]
 #[allow(unsafe_code)]
 pub mod dlpack;

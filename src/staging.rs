@@ -25,6 +25,9 @@ const LARGE: usize = 512 << 10;
 /// How many blocks of a size a context makes before a copy waits for one of its own stream's.
 const MOST: usize = 8;
 
+/// Bytes in all blocks for large copies: what a stream can be behind before a copy to it waits.
+pub(crate) const ALL: usize = LARGE * MOST;
+
 /// How many blocks one large copy from the device has under way: one fills while the other is emptied.
 const DEPTH: usize = 2;
 

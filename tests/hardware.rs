@@ -24,6 +24,11 @@ const LEN: usize = 256 << 10;
 /// How often each race is run.
 const TIMES: u32 = 200;
 
+#[path = "suite/registered.rs"]
+mod registered;
+
+use registered::RegisteredPart;
+
 struct Gpu {
     context: Context,
     pool: MemPool,
@@ -236,28 +241,23 @@ fn e1_slices_of_every_kind_may_change_as_soon_as_the_copy_returns() {
     let mut pinned = PinnedBuffer::<u32>::new(&gpu.context, LEN).unwrap();
     let mut registered = Registered::from_vec(&gpu.context, vec![0_u32; LEN]).unwrap();
     let mut ordinary = vec![0_u32; LEN];
-    let mut partly = vec![0_u32; 2 * LEN];
-    let half = partly.as_mut_ptr();
-    // SAFETY: the vector outlives the registration, which ends below.
-    let functions = gpu.context.driver().functions();
-    let register = || {
-        // SAFETY: as above.
-        let code = unsafe { functions.cuMemHostRegister.unwrap()(half.cast(), LEN * 4, 0) };
-        assert_eq!(code.0, 0);
-        Ok(())
-    };
-    gpu.context.with_current(register).unwrap();
     let small = &mut [0_u32; 1000][..];
-    let mut sources = [pinned.as_mut_slice().unwrap(), &mut registered[..], &mut ordinary[..], &mut partly[..], small];
-    let late = late(&gpu, &mut sources, TIMES / 4);
-    gpu.context
-        .with_current(|| {
-            // SAFETY: registered above, and no longer used by the device.
-            assert_eq!(unsafe { functions.cuMemHostUnregister.unwrap()(half.cast()) }.0, 0);
-            Ok(())
-        })
-        .unwrap();
-    assert_eq!(late, 0);
+    let mut sources = vec![pinned.as_mut_slice().unwrap(), &mut registered[..], &mut ordinary[..], small];
+    // Large ones, which the driver copies: of ordinary memory, and with a registered part.
+    let mut large: [_; 4] = core::array::from_fn(|_| vec![0_u32; 8 * LEN]);
+    let [_, first, middle, last] = &mut large;
+    let _registered = [(first, 0), (middle, 4 * LEN), (last, 7 * LEN)]
+        .map(|(source, start)| RegisteredPart::of(&gpu.context, source, start, LEN));
+    sources.extend(large.iter_mut().map(|source| &mut source[..]));
+    assert_eq!(late(&gpu, &mut sources, TIMES / 4), 0);
+    for (time, target) in sources.iter_mut().enumerate() {
+        let stream = gpu.stream();
+        let mut buffer = gpu.pool.alloc::<u32, _>(target.len(), &stream).unwrap();
+        gpu.spin(&stream);
+        buffer.fill(time as u32).unwrap();
+        buffer.copy_to_host(target).unwrap();
+        assert!(target.iter().all(|element| *element == time as u32), "target {time} was not filled yet");
+    }
 }
 
 #[test]

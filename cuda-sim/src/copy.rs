@@ -38,13 +38,16 @@ impl State {
             return Ok(Place::Device { address, allocation: self.device_range(address, bytes as u64)? });
         }
         let pointer = HostPointer(core::ptr::with_exposed_provenance_mut(address as usize));
-        Ok(self.host_place(pointer, bytes))
+        self.host_place(pointer, bytes)
     }
 
-    /// Host memory, pinned or not.
-    fn host_place(&self, pointer: HostPointer, bytes: usize) -> Place {
+    /// Host memory, pinned or not. What begins as pinned must be so throughout; what comes later is not looked at.
+    fn host_place(&self, pointer: HostPointer, bytes: usize) -> Result<Place, CUresult> {
         let range = self.host.pinned(pointer.address(), bytes as u64).map(|(_, range)| range);
-        Place::Host { pointer, range }
+        if range.is_none() && self.host.pinned(pointer.address(), 1).is_some() {
+            return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
+        }
+        Ok(Place::Host { pointer, range })
     }
 
     /// A place for a call that names host memory as such: managed memory may be meant.
@@ -52,7 +55,7 @@ impl State {
         let address = pointer.address();
         match self.memory.holding(address) {
             Some(_) => Ok(Place::Device { address, allocation: self.device_range(address, bytes as u64)? }),
-            None => Ok(self.host_place(pointer, bytes)),
+            None => self.host_place(pointer, bytes),
         }
     }
 

@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 
 use super::{DeviceSlice, DeviceSliceMut};
-use crate::{Error, Result, order, raw, staging};
+use crate::{Error, Result, direct, order, raw};
 
 impl<T: Pod> DeviceSlice<'_, T> {
     /// Copies the elements to `destination`, which holds them when this returns. Waits for the home stream.
@@ -21,7 +21,7 @@ impl<T: Pod> DeviceSlice<'_, T> {
         let home = self.home();
         home.ensure_not_capturing()?;
         // SAFETY: the view is valid in its home's order, for as many bytes.
-        unsafe { staging::copy_to_host(home, self.as_raw(), bytemuck::cast_slice_mut(destination)) }
+        unsafe { direct::copy_to_host(home, self.as_raw(), bytemuck::cast_slice_mut(destination)) }
     }
 
     /// Copies the elements into a new vector. Waits for the home stream.
@@ -41,7 +41,8 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
     /// be changed or freed, whatever kind of memory it is.
     ///
     /// The host copies the source to page-locked memory, and the device from there. If the device is far behind (eight
-    /// copies of up to 64 KiB, or 4 MiB of larger ones), this waits for it to catch up.
+    /// copies of up to 64 KiB, or 4 MiB of larger ones), this waits for it to catch up. Sources of 4 MiB and more in
+    /// ordinary memory are left to the driver, which is faster at them, and waited for.
     ///
     /// # Errors
     /// [`Error::LengthMismatch`] and [`Error::StreamCapturing`] before anything is copied; else whatever the driver
@@ -56,7 +57,7 @@ impl<T: Pod> DeviceSliceMut<'_, T> {
         let home = self.home();
         home.ensure_not_capturing()?;
         // SAFETY: the view is valid and exclusive in its home's order, for as many bytes.
-        unsafe { staging::copy_from_host(home, self.as_raw(), bytemuck::cast_slice(source)) }
+        unsafe { direct::copy_from_host(home, self.as_raw(), bytemuck::cast_slice(source)) }
     }
 
     /// Copies `source` here, on this memory's home stream. If the source is at home on another stream, this one first

@@ -326,7 +326,11 @@ fn is_stood_in_for(scenario: &Scenario, fault: Fault, calls: &[Symbol], index: u
         // It is the answer that there is without any failure.
         Symbol::cuEventElapsedTime => fault.code == 400,
         // A device that cannot say whether it has pools is tried.
-        Symbol::cuDeviceGetAttribute => fault.code == 1,
+        Symbol::cuDeviceGetAttribute if fault.code == 1 => true,
+        // What may be within the device's reach is staged.
+        Symbol::cuDeviceGetAttribute | Symbol::cuPointerGetAttributes => later
+            .find(|call| !is_around(*call))
+            .is_some_and(|call| matches!(call, Symbol::cuEventCreate | Symbol::cuEventQuery)),
         _ => false,
     }
 }

@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 use cupool::Error;
 use cupool_sim::{CUresult, Simulator, Symbol};
 
-use crate::{fixture::Fixture, gate::Gate};
+use crate::{fixture::Fixture, gate::Gate, registered::RegisteredPart};
 
 #[derive(Clone, Copy, Debug, PartialEq, Zeroable, Pod)]
 #[repr(C)]
@@ -116,16 +116,8 @@ fn e1_a_host_source_may_change_as_soon_as_the_copy_returns() {
 fn e1_a_registered_source_may_change_as_soon_as_the_copy_returns() {
     let fixture = Fixture::new();
     let (context, pool, stream) = (fixture.context(), fixture.pool(), fixture.stream());
-    let functions = fixture.driver().functions();
     let mut source = vec![1_u8; 8 << 20];
-    let (start, bytes) = (source.as_mut_ptr(), source.len());
-    let register = || {
-        // SAFETY: the memory is unregistered before it is freed.
-        let code = unsafe { functions.cuMemHostRegister.unwrap()(start.cast(), bytes, 0) };
-        assert_eq!(code, CUresult::CUDA_SUCCESS);
-        Ok(())
-    };
-    context.with_current(register).unwrap();
+    let _registered = RegisteredPart::of(&context, &mut source, 0, 8 << 20);
     let mut busy = pool.alloc::<u8, _>(8 << 20, &stream).unwrap();
     let mut buffer = pool.alloc::<u8, _>(8 << 20, &stream).unwrap();
     for _ in 0..50 {
@@ -139,13 +131,6 @@ fn e1_a_registered_source_may_change_as_soon_as_the_copy_returns() {
     }
     buffer.copy_to_host(&mut source).unwrap();
     assert!(source.iter().all(|byte| *byte == 1), "the copy had not arrived when the call returned");
-    let unregister = || {
-        // SAFETY: registered above, and no copy is pending.
-        let code = unsafe { functions.cuMemHostUnregister.unwrap()(start.cast()) };
-        assert_eq!(code, CUresult::CUDA_SUCCESS);
-        Ok(())
-    };
-    context.with_current(unregister).unwrap();
 }
 
 #[test]

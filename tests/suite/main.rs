@@ -11,6 +11,7 @@
 mod committed;
 mod fixture;
 mod gate;
+mod registered;
 mod scenario;
 
 mod a_loading;
@@ -29,6 +30,7 @@ mod copies;
 mod d_order;
 mod default_streams;
 mod devices;
+mod direct;
 #[cfg(feature = "dlpack")]
 mod dlpack_export;
 #[cfg(feature = "dlpack")]

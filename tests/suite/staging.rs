@@ -5,7 +5,7 @@ use std::thread;
 use cupool::Error;
 use cupool_sim::{CUresult, Symbol};
 
-use crate::{fixture::Fixture, gate::Gate};
+use crate::{fixture::Fixture, gate::Gate, registered::RegisteredPart};
 
 #[test]
 fn copies_larger_than_a_block_arrive_whole() {
@@ -146,29 +146,13 @@ fn e10_no_page_locked_memory_is_an_error_of_its_own_and_does_not_last() {
 fn a_slice_of_which_a_part_is_registered_is_copied_like_any_other() {
     let fixture = Fixture::new();
     let (context, pool, stream) = (fixture.context(), fixture.pool(), fixture.stream());
-    let functions = fixture.driver().functions();
     let mut source: Vec<u8> = (0..1 << 20).map(|at: u32| at as u8).collect();
-    let part = source[256 << 10..].as_mut_ptr();
-    let register = || {
-        // SAFETY: the memory is unregistered before it is freed.
-        let code = unsafe { functions.cuMemHostRegister.unwrap()(part.cast(), 256 << 10, 0) };
-        assert_eq!(code, CUresult::CUDA_SUCCESS);
-        Ok(())
-    };
-    context.with_current(register).unwrap();
-    let buffer = pool.alloc_from_host(&source, &stream).unwrap();
+    let _registered = RegisteredPart::of(&context, &mut source, 256 << 10, 256 << 10);
+    let mut buffer = pool.alloc_from_host(&source, &stream).unwrap();
     assert!(buffer.to_vec().unwrap() == source);
-    let mut target = buffer;
-    target.fill(9).unwrap();
-    target.copy_to_host(&mut source).unwrap();
+    buffer.fill(9).unwrap();
+    buffer.copy_to_host(&mut source).unwrap();
     assert!(source.iter().all(|byte| *byte == 9));
-    let unregister = || {
-        // SAFETY: registered above, and no copy is pending.
-        let code = unsafe { functions.cuMemHostUnregister.unwrap()(part.cast()) };
-        assert_eq!(code, CUresult::CUDA_SUCCESS);
-        Ok(())
-    };
-    context.with_current(unregister).unwrap();
 }
 
 #[test]

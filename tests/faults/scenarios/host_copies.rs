@@ -8,7 +8,7 @@ pub(super) fn all() -> Vec<Scenario> {
     scenarios! {
         Base: a_small_copy_up, a_small_copy_down, a_copy_up_and_down, a_large_copy_in_one_part, a_copy_up_in_parts,
             a_copy_down_in_parts, small_copies_while_all_blocks_are_in_use, copies_on_two_streams,
-            a_copy_of_registered_memory, copies_of_parts;
+            a_copy_of_registered_memory, copies_of_parts, a_copy_that_the_driver_makes;
     }
 }
 
@@ -111,5 +111,13 @@ fn copies_of_parts(world: &mut World<'_>, base: Base) -> Option<()> {
     if world.errors.len() == 1 {
         assert_eq!(values, [6, 6, 6, 6, 6, 0, 0, 0, 0, 0]);
     }
+    Some(())
+}
+
+/// So large that it is staged only where the driver refuses it.
+fn a_copy_that_the_driver_makes(world: &mut World<'_>, base: Base) -> Option<()> {
+    let samples = [vec![1_u8; 4 << 20], vec![2; 2]].concat();
+    let buffer = world.get(base.pool.alloc_from_host(&samples, &*base.first))?;
+    equal_down(world, &buffer, &samples);
     Some(())
 }

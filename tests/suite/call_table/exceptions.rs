@@ -73,6 +73,10 @@ pub(super) const EXCEPTIONS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "what the driver copies from and to host memory is waited for",
+        &["Buffer::copy_from_host (4 MiB)", "Buffer::copy_to_host (4 MiB)"],
+    ),
+    (
         "host memory passes through blocks, each with an event",
         &[
             "Buffer::copy_from_host",
