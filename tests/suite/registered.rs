@@ -11,18 +11,15 @@ pub(crate) struct RegisteredPart<'a> {
 }
 
 impl<'a> RegisteredPart<'a> {
-    /// Of `bytes` bytes from `start`, which must be live until this is dropped.
-    pub(crate) fn new(context: &'a Context, start: *mut u8, bytes: usize) -> Self {
-        let register = context.driver().functions().cuMemHostRegister.unwrap();
-        // SAFETY: the driver refuses memory that is not there.
-        context.with_current(|| Ok(assert_eq!(unsafe { register(start.cast(), bytes, 0) }.0, 0))).unwrap();
-        Self { context, start }
-    }
-
-    /// The part of `slice` from `start` on.
+    /// `len` elements of `slice` from `start` on; they must be live until this is dropped.
     pub(crate) fn of<T>(context: &'a Context, slice: &mut [T], start: usize, len: usize) -> Self {
         let part = &mut slice[start..start + len];
-        Self::new(context, ptr::from_mut(part).cast(), size_of_val(part))
+        let (start, bytes): (*mut u8, usize) = (ptr::from_mut(part).cast(), size_of_val(part));
+        let register = context.driver().functions().cuMemHostRegister.unwrap();
+        // SAFETY: the memory is there.
+        let code = context.with_current(|| Ok(unsafe { register(start.cast(), bytes, 0) })).unwrap();
+        assert_eq!(code.0, 0);
+        Self { context, start }
     }
 }
 
@@ -30,6 +27,7 @@ impl Drop for RegisteredPart<'_> {
     fn drop(&mut self) {
         let unregister = self.context.driver().functions().cuMemHostUnregister.unwrap();
         // SAFETY: registered when this was made.
-        self.context.with_current(|| Ok(assert_eq!(unsafe { unregister(self.start.cast()) }.0, 0))).unwrap();
+        let code = self.context.with_current(|| Ok(unsafe { unregister(self.start.cast()) })).unwrap();
+        assert_eq!(code.0, 0);
     }
 }
