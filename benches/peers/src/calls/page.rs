@@ -1,0 +1,74 @@
+//! The counts as a page that users read.
+
+use std::fmt::Write;
+
+use super::{
+    Peer,
+    counts::{Operation, Row},
+};
+
+const HEAD: &str = "# Driver calls of other crates
+
+What `peers calls` has counted, and wrote: see [benches/peers](../peers/README.md#driver-calls). Each crate ran on the simulated
+driver, which `cuda-sim` builds as a shared library, in `libcuda`'s place, and in a process of its own. Everything is done
+twice and counted the second time, so that what is made only once does not count; sizes are 64 bytes.
+
+A count says nothing of what a call takes, nor of what is promised: some wait for the device before they return, some leave
+it to the caller to keep a slice until the device has read it. `+` are calls that the crate makes on a thread of its own
+because of the operation; how often it asks there whether an event has passed is chance, and counts once. – is what there is
+not.
+
+";
+
+pub(super) fn page(columns: &[(&Peer, Vec<Row>)]) -> String {
+    let mut page = HEAD.to_owned();
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let names = columns.iter().map(|(peer, _)| peer.name.to_owned());
+    page += &line(&[String::new()].into_iter().chain(names).collect::<Vec<_>>());
+    page += &format!("| --- |{}\n", " ---: |".repeat(columns.len()));
+    for operation in Operation::ALL {
+        let counts = columns.iter().map(|(_, rows)| {
+            let row = rows.iter().find(|row| row.operation == *operation);
+            row.map_or_else(|| "–".to_owned(), count)
+        });
+        page += &line(&[operation.name().to_owned()].into_iter().chain(counts).collect::<Vec<_>>());
+    }
+    for (peer, rows) in columns {
+        let (name, setting) = (peer.name, peer.setting);
+        let _ = write!(
+            page,
+            "\n## {name}\n\n{setting}\n\n| operation | by | calls | which |\n| --- | --- | ---: | --- |\n"
+        );
+        for operation in Operation::ALL {
+            for row in rows.iter().filter(|row| row.operation == *operation) {
+                page += &line(&[operation.name().to_owned(), row.by.clone(), count(row), which(row)]);
+            }
+        }
+    }
+    page
+}
+
+fn count(row: &Row) -> String {
+    match (row.calls.len(), row.elsewhere.len()) {
+        (own, 0) => own.to_string(),
+        (own, elsewhere) => format!("{own} + {elsewhere}"),
+    }
+}
+
+fn which(row: &Row) -> String {
+    match (row.calls.join(", "), row.elsewhere.join(", ")) {
+        (own, elsewhere) if elsewhere.is_empty() => own,
+        (own, elsewhere) if own.is_empty() => format!("+ {elsewhere}"),
+        (own, elsewhere) => format!("{own} + {elsewhere}"),
+    }
+}
+
+/// The lines that only one of them has; nothing if they are the same.
+pub(super) fn change(committed: &str, found: &str) -> Option<String> {
+    let only = |sign: char, of: &str, other: &str| -> Vec<String> {
+        let missing = of.lines().filter(|line| !other.lines().any(|of_other| of_other == *line));
+        missing.map(|line| format!("{sign} {line}")).collect()
+    };
+    let changes = [only('-', committed, found), only('+', found, committed)].concat();
+    (committed != found).then(|| changes.join("\n"))
+}
