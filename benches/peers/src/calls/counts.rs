@@ -103,17 +103,15 @@ impl Counts {
         self.start()?;
         let result = run()?;
         self.settle()?;
+        let log = self.log()?;
         let (mut calls, mut elsewhere) = (Vec::new(), Vec::new());
-        for line in self.log()?.lines() {
+        for line in log.lines() {
             match line.strip_suffix(" elsewhere") {
-                Some(name) => elsewhere.push(name.to_owned()),
+                Some(name) => elsewhere.push(name),
                 None => calls.push(line.to_owned()),
             }
         }
-        // In what order the thread comes to its tasks is chance, and so is how often it has to ask before it may go on.
-        elsewhere.sort();
-        elsewhere.dedup_by(|later, earlier| later == earlier && later == "cuEventQuery");
-        self.rows.push(Row { operation, by: by.to_owned(), calls, elsewhere });
+        self.rows.push(Row { operation, by: by.to_owned(), calls, elsewhere: less_chance(elsewhere) });
         Ok(result)
     }
 
@@ -156,4 +154,22 @@ impl Counts {
             text.resize(bytes, 0);
         }
     }
+}
+
+/// The calls of a thread that asks events, one after the other and again, whether they have passed, and destroys them then.
+/// How often it has to ask is chance, so that no more questions are left than there were events, each with the one for
+/// the context that comes before it; and so is the order.
+fn less_chance(calls: Vec<&str>) -> Vec<String> {
+    let events = calls.iter().filter(|call| **call == "cuEventDestroy").count();
+    let (mut kept, mut questions) = (Vec::new(), 0);
+    for call in calls {
+        questions += usize::from(call == "cuEventQuery");
+        if call == "cuEventQuery" && questions > events {
+            kept.pop();
+        } else {
+            kept.push(call.to_owned());
+        }
+    }
+    kept.sort();
+    kept
 }

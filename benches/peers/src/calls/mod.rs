@@ -46,7 +46,8 @@ const PEERS: &[Peer] = &[
     },
     Peer {
         name: "cudarc",
-        setting: "Version 0.19.10 as it comes, on streams of `CudaContext::new_stream`.",
+        setting: "Version 0.19.10 as it comes, on streams of `CudaContext::new_stream`. What another stream did with a slice is \
+                  waited for by its next use, which is not counted with the loan.",
         has_thread: false,
         open: || Ok(Box::new(cudarc::Cudarc::open(cudarc::Setting::AsItComes)?)),
     },
@@ -65,8 +66,8 @@ const PEERS: &[Peer] = &[
     #[cfg(feature = "cuda-core")]
     Peer {
         name: "cuda-core",
-        setting: "Version 0.5.0 as it comes, on streams of `Context::new_stream`. It refuses what another stream has yet to \
-                  finish with, and orders nothing: streams are ordered by hand.",
+        setting: "Version 0.5.0 as it comes, on streams of `Context::new_stream`. What another stream has yet to finish \
+                  with is refused, a lease included; streams are ordered by hand.",
         has_thread: true,
         open: || Ok(Box::new(nvidia::CudaCore::open()?)),
     },

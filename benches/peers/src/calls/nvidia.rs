@@ -51,6 +51,11 @@ impl Operations for CudaCore {
             far.copy_from_device_async(&buffer, other).map_err(failed)?;
             stream.join(other).map_err(failed)
         })?;
+        let by = "`RawDeviceBuffer::acquire`, `AllocationLease::retain_until_complete`";
+        counts.of(Lend, by, || {
+            let lease = buffer.storage().acquire(other, true, false).map_err(failed)?;
+            lease.retain_until_complete(other).map_err(failed)
+        })?;
 
         let made = counts.of(CreateStream, "`Context::new_stream`", || context.new_stream().map_err(failed))?;
         counts.of(DestroyStream, "drop of `Stream`", || Ok(drop(made)))?;

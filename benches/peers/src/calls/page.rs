@@ -14,9 +14,9 @@ driver, which `cuda-sim` builds as a shared library, in `libcuda`'s place, and i
 twice and counted the second time, so that what is made only once does not count; sizes are 64 bytes.
 
 A count says nothing of what a call takes, nor of what is promised: some wait for the device before they return, some leave
-it to the caller to keep a slice until the device has read it. `+` are calls that the crate makes on a thread of its own
-because of the operation; how often it asks there whether an event has passed is chance, and counts once. – is what there is
-not.
+it to the caller to keep a slice until the device is done with it. `+` are calls that the crate makes on a thread of its own
+because of the operation; how often it asks there whether an event has passed is chance, and counts once for each event. – is
+what there is not.
 
 ";
 
@@ -56,11 +56,21 @@ fn count(row: &Row) -> String {
 }
 
 fn which(row: &Row) -> String {
-    match (row.calls.join(", "), row.elsewhere.join(", ")) {
+    match (names(&row.calls), names(&row.elsewhere)) {
         (own, elsewhere) if elsewhere.is_empty() => own,
         (own, elsewhere) if own.is_empty() => format!("+ {elsewhere}"),
         (own, elsewhere) => format!("{own} + {elsewhere}"),
     }
+}
+
+/// Names in order, each that comes several times on end with how many times that is.
+fn names(calls: &[String]) -> String {
+    let runs = calls.chunk_by(|one, next| one == next).map(|run| match run {
+        [] => String::new(),
+        [name] => name.clone(),
+        [name, ..] => format!("{name} ×{}", run.len()),
+    });
+    runs.collect::<Vec<_>>().join(", ")
 }
 
 /// The lines that only one of them has; nothing if they are the same.
