@@ -115,6 +115,14 @@ impl Counts {
         Ok(result)
     }
 
+    /// Drops a value, of the type that is named, and makes a row of that.
+    pub(super) fn drop_of<T>(&mut self, operation: Operation, name: &str, value: T) -> Outcome<()> {
+        self.of(operation, &format!("drop of {name}"), || {
+            drop(value);
+            Ok(())
+        })
+    }
+
     /// Waits until a thread of the peer's has nothing more to do.
     fn settle(&self) -> Outcome<()> {
         const QUIET: Duration = Duration::from_millis(100);
@@ -172,4 +180,14 @@ fn less_chance(calls: Vec<&str>) -> Vec<String> {
     }
     kept.sort();
     kept
+}
+
+#[test]
+fn questions_are_as_many_as_events_however_often_they_were_asked() {
+    let question = ["cuCtxGetCurrent", "cuEventQuery"];
+    let end = ["cuCtxGetCurrent", "cuEventDestroy"];
+    let once = less_chance([question, end, question, end].concat());
+    assert_eq!(once, less_chance([question, question, question, end, question, end].concat()));
+    assert_eq!(once.len(), 8);
+    assert_eq!(less_chance(vec!["cuCtxGetCurrent", "cuMemFreeAsync"]), ["cuCtxGetCurrent", "cuMemFreeAsync"]);
 }

@@ -69,7 +69,7 @@ impl Operations for Cudarc {
         // SAFETY: nobody reads the memory.
         let allocate = || Ok(unsafe { stream.alloc::<u8>(64) }?);
         let slice = counts.of(Allocate, "`CudaStream::alloc`", allocate)?;
-        counts.of(Free, "drop of `CudaSlice`", || Ok(drop(slice)))?;
+        counts.drop_of(Free, "`CudaSlice`", slice)?;
         let zeroed = || Ok(stream.alloc_zeros::<u8>(64)?);
         let mut slice = counts.of(AllocateZeroed, "`CudaStream::alloc_zeros`", zeroed)?;
         counts.of(Fill, "`CudaStream::memset_zeros`", || Ok(stream.memset_zeros(&mut slice)?))?;
@@ -84,7 +84,7 @@ impl Operations for Cudarc {
             let mut far = other.alloc_zeros::<u8>(64)?;
             self.between_streams(counts, &mut slice, &mut far, other)?;
             let made = counts.of(CreateStream, "`CudaContext::new_stream`", || Ok(context.new_stream()?))?;
-            counts.of(DestroyStream, "drop of `CudaStream`", || Ok(drop(made)))?;
+            counts.drop_of(DestroyStream, "`CudaStream`", made)?;
             counts.of(OrderStreams, "`CudaStream::join`", || Ok(other.join(stream)?))?;
         }
 
@@ -92,7 +92,7 @@ impl Operations for Cudarc {
         let event = counts.of(CreateEvent, "`CudaContext::new_event`", || Ok(context.new_event(None)?))?;
         counts.of(Record, "`CudaEvent::record`", || Ok(event.record(stream)?))?;
         counts.of(Wait, "`CudaStream::wait`", || Ok(stream.wait(&event)?))?;
-        counts.of(DestroyEvent, "drop of `CudaEvent`", || Ok(drop(event)))?;
+        counts.drop_of(DestroyEvent, "`CudaEvent`", event)?;
         // Errors of what has no result are kept until they are asked for.
         Ok(context.check_err()?)
     }

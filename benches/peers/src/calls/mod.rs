@@ -20,8 +20,7 @@ use std::{
 use crate::peer::Outcome;
 use counts::{Counts, Row};
 
-/// The page, in this repository.
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../results/peer-calls.md");
+const PAGE: &str = "benches/results/peer-calls.md";
 
 /// What is set up once, and then does each operation.
 trait Operations {
@@ -74,14 +73,15 @@ const PEERS: &[Peer] = &[
 ];
 
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {
-            fs::write(PAGE, counted()?)?;
+            fs::write(committed, counted()?)?;
             println!("{PAGE} is written");
             Ok(())
         }
         ["--check"] => {
-            let (committed, found) = (fs::read_to_string(PAGE)?, counted()?);
+            let (committed, found) = (fs::read_to_string(committed)?, counted()?);
             if let Some(change) = page::change(&committed, &found) {
                 return Err(format!("{PAGE} is no longer so; `peers calls` writes it anew:\n{change}").into());
             }

@@ -33,7 +33,7 @@ impl Operations for CudaCore {
     fn run(&self, counts: &mut Counts) -> Outcome<()> {
         let Self { context, stream, other } = self;
         let buffer = counts.of(Allocate, "`DeviceBuffer::uninitialized_async`", || self.allocate(stream))?;
-        counts.of(Free, "drop of `DeviceBuffer`", || Ok(drop(buffer)))?;
+        counts.drop_of(Free, "`DeviceBuffer`", buffer)?;
         let zeroed = || DeviceBuffer::<u8>::zeroed(stream, 64).map_err(failed);
         drop(counts.of(AllocateZeroed, "`DeviceBuffer::zeroed`", zeroed)?);
         let mut buffer = self.allocate(stream)?;
@@ -58,12 +58,12 @@ impl Operations for CudaCore {
         })?;
 
         let made = counts.of(CreateStream, "`Context::new_stream`", || context.new_stream().map_err(failed))?;
-        counts.of(DestroyStream, "drop of `Stream`", || Ok(drop(made)))?;
+        counts.drop_of(DestroyStream, "`Stream`", made)?;
         counts.of(Synchronize, "`Stream::synchronize`", || stream.synchronize().map_err(failed))?;
         counts.of(OrderStreams, "`Stream::join`", || other.join(stream).map_err(failed))?;
         let event = counts.of(CreateEvent, "`Context::new_event`", || context.new_event().map_err(failed))?;
         counts.of(Record, "`Event::record`", || event.record(stream).map_err(failed))?;
         counts.of(Wait, "`Stream::wait_event`", || other.wait_event(&event).map_err(failed))?;
-        counts.of(DestroyEvent, "drop of `Event`", || Ok(drop(event)))
+        counts.drop_of(DestroyEvent, "`Event`", event)
     }
 }

@@ -30,7 +30,7 @@ impl Operations for Ours {
     fn run(&self, counts: &mut Counts) -> Outcome<()> {
         let Self { context, pool, stream, other } = self;
         let buffer: Buffer<u8> = counts.of(Allocate, "`MemPool::alloc`", || Ok(pool.alloc(64, Arc::clone(stream))?))?;
-        counts.of(Free, "drop of `Buffer`", || Ok(drop(buffer)))?;
+        counts.drop_of(Free, "`Buffer`", buffer)?;
         let zeroed = || Ok(pool.alloc_zeroed::<u8, _>(64, Arc::clone(stream))?);
         let mut buffer = counts.of(AllocateZeroed, "`MemPool::alloc_zeroed`", zeroed)?;
         counts.of(Fill, "`Buffer::fill_zero`", || Ok(buffer.fill_zero()?))?;
@@ -40,15 +40,15 @@ impl Operations for Ours {
         counts.of(OnDevice, "`Buffer::copy_from`", || Ok(near.copy_from(buffer.as_slice())?))?;
         let mut far = pool.alloc_zeroed::<u8, _>(64, Arc::clone(other))?;
         counts.of(BetweenStreams, "`Buffer::copy_from`", || Ok(far.copy_from(buffer.as_slice())?))?;
-        counts.of(Lend, "`Buffer::on`, drop of `Loan`", || Ok(drop(buffer.on(other)?)))?;
+        counts.of(Lend, "`Buffer::on`, drop of `Loan`", || Ok(buffer.on(other).map(drop)?))?;
 
         let made = counts.of(CreateStream, "`Stream::new`", || Ok(Stream::new(context)?))?;
-        counts.of(DestroyStream, "drop of `Stream`", || Ok(drop(made)))?;
+        counts.drop_of(DestroyStream, "`Stream`", made)?;
         counts.of(Synchronize, "`Stream::synchronize`", || Ok(stream.synchronize()?))?;
         counts.of(OrderStreams, "`Stream::wait_for`", || Ok(other.wait_for(stream)?))?;
         let event = counts.of(CreateEvent, "`Event::new`", || Ok(Event::new(context)?))?;
         counts.of(Record, "`Event::record`", || Ok(event.record(stream)?))?;
         counts.of(Wait, "`Stream::wait`", || Ok(other.wait(&event)?))?;
-        counts.of(DestroyEvent, "drop of `Event`", || Ok(drop(event)))
+        counts.drop_of(DestroyEvent, "`Event`", event)
     }
 }
