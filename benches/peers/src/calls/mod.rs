@@ -1,5 +1,6 @@
-//! `peers calls [--check]`: which driver calls each Rust peer makes for an operation, counted on the simulated driver in
-//! place of `libcuda`, as the page `benches/results/peer-calls.md`. With `--check`, fails if the page is no longer so.
+//! `peers calls [--check | --print]`: which driver calls each Rust peer makes for an operation, counted on the simulated
+//! driver in place of `libcuda`, as the page `benches/results/peer-calls.md`. With `--check`, fails if the page is no longer
+//! so; with `--print`, prints one of the peers that were built.
 //!
 //! Every peer is counted in a process of its own, where the linker finds the simulated driver before any other.
 
@@ -75,6 +76,9 @@ const PEERS: &[Peer] = &[
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] | ["--check"] if !cfg!(feature = "cuda-core") => {
+            Err(format!("{PAGE} has cuda-core as well: build with that feature, as scripts/peer-calls does").into())
+        }
         [] => {
             fs::write(committed, counted()?)?;
             println!("{PAGE} is written");
@@ -88,8 +92,12 @@ pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
             println!("{PAGE} is what was counted");
             Ok(())
         }
+        ["--print"] => {
+            print!("{}", counted()?);
+            Ok(())
+        }
         ["--count", name] => count(name),
-        _ => Err("peers calls [--check]".into()),
+        _ => Err("peers calls [--check | --print]".into()),
     }
 }
 
