@@ -1,6 +1,6 @@
-//! `peers calls [--check | --print]`: which driver calls each Rust peer makes for an operation, counted on the simulated
-//! driver in place of `libcuda`, as the page `benches/results/peer-calls.md`. With `--check`, fails if the page is no longer
-//! so; with `--print`, prints one of the peers that were built.
+//! `peers calls [--check]`: which driver calls each Rust peer makes for an operation, counted on the simulated driver in
+//! place of `libcuda`, as the page `benches/results/peer-calls.md`. With `--check`, fails if that is no longer so for the
+//! peers that were built.
 //!
 //! Every peer is counted in a process of its own, where the linker finds the simulated driver before any other.
 
@@ -73,47 +73,45 @@ const PEERS: &[Peer] = &[
     },
 ];
 
+/// Whether all peers are built, and the page can be written.
+const COMPLETE: bool = cfg!(feature = "cuda-core");
+
 pub(crate) fn command(arguments: &[String]) -> Outcome<()> {
-    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] | ["--check"] if !cfg!(feature = "cuda-core") => {
-            Err(format!("{PAGE} has cuda-core as well: build with that feature, as scripts/peer-calls does").into())
-        }
+        [] if !COMPLETE => Err("the page has cuda-core as well: scripts/peer-calls builds all peers".into()),
         [] => {
-            fs::write(committed, counted()?)?;
+            fs::write(file, page::page(&counted()?))?;
             println!("{PAGE} is written");
             Ok(())
         }
         ["--check"] => {
-            let (committed, found) = (fs::read_to_string(committed)?, counted()?);
-            if let Some(change) = page::change(&committed, &found) {
-                return Err(format!("{PAGE} is no longer so; `peers calls` writes it anew:\n{change}").into());
+            let (committed, found) = (fs::read_to_string(file)?, counted()?);
+            if let Some(change) = page::change(&committed, &found, COMPLETE) {
+                return Err(format!("{PAGE} is no longer so; scripts/peer-calls writes it anew:\n{change}").into());
             }
-            println!("{PAGE} is what was counted");
-            Ok(())
-        }
-        ["--print"] => {
-            print!("{}", counted()?);
+            let names: Vec<&str> = found.iter().map(|(peer, _)| peer.name).collect();
+            println!("{PAGE} is what was counted: {}", names.join("; "));
             Ok(())
         }
         ["--count", name] => count(name),
-        _ => Err("peers calls [--check | --print]".into()),
+        _ => Err("peers calls [--check]".into()),
     }
 }
 
-/// The page as it should be.
-fn counted() -> Outcome<String> {
+/// What each peer called.
+fn counted() -> Outcome<Vec<(&'static Peer, Vec<Row>)>> {
     let library = library()?;
     let folder = env::temp_dir().join(format!("cupool-peer-calls-{}", process::id()));
     fs::create_dir(&folder)?;
-    let columns: Outcome<Vec<_>> = (|| {
+    let counted = (|| {
         for name in ["libcuda.so", "libcuda.so.1"] {
             symlink(&library, folder.join(name))?;
         }
         PEERS.iter().map(|peer| Ok((peer, in_a_process(peer, &folder)?))).collect()
     })();
     fs::remove_dir_all(&folder)?;
-    Ok(page::page(&columns?))
+    counted
 }
 
 /// The simulated driver's shared library: the one that cargo built with this program, or the one that is named.

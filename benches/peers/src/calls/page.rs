@@ -1,7 +1,5 @@
 //! The counts as a page that users read.
 
-use std::fmt::Write;
-
 use super::{
     Peer,
     counts::{Operation, Row},
@@ -22,7 +20,6 @@ what there is not.
 
 pub(super) fn page(columns: &[(&Peer, Vec<Row>)]) -> String {
     let mut page = HEAD.to_owned();
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let names = columns.iter().map(|(peer, _)| peer.name.to_owned());
     page += &line(&[String::new()].into_iter().chain(names).collect::<Vec<_>>());
     page += &format!("| --- |{}\n", " ---: |".repeat(columns.len()));
@@ -34,18 +31,25 @@ pub(super) fn page(columns: &[(&Peer, Vec<Row>)]) -> String {
         page += &line(&[operation.name().to_owned()].into_iter().chain(counts).collect::<Vec<_>>());
     }
     for (peer, rows) in columns {
-        let (name, setting) = (peer.name, peer.setting);
-        let _ = write!(
-            page,
-            "\n## {name}\n\n{setting}\n\n| operation | by | calls | which |\n| --- | --- | ---: | --- |\n"
-        );
-        for operation in Operation::ALL {
-            for row in rows.iter().filter(|row| row.operation == *operation) {
-                page += &line(&[operation.name().to_owned(), row.by.clone(), count(row), which(row)]);
-            }
-        }
+        page += &section(peer, rows);
     }
     page
+}
+
+fn section(peer: &Peer, rows: &[Row]) -> String {
+    let (name, setting) = (peer.name, peer.setting);
+    let mut section =
+        format!("\n## {name}\n\n{setting}\n\n| operation | by | calls | which |\n| --- | --- | ---: | --- |\n");
+    for operation in Operation::ALL {
+        for row in rows.iter().filter(|row| row.operation == *operation) {
+            section += &line(&[operation.name().to_owned(), row.by.clone(), count(row), which(row)]);
+        }
+    }
+    section
+}
+
+fn line(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | "))
 }
 
 fn count(row: &Row) -> String {
@@ -73,12 +77,18 @@ fn names(calls: &[String]) -> String {
     runs.collect::<Vec<_>>().join(", ")
 }
 
-/// The lines that only one of them has; nothing if they are the same.
-pub(super) fn change(committed: &str, found: &str) -> Option<String> {
+/// How the page differs from the committed one: the lines that only one of them has. If not all peers are there, the sections
+/// of those that are which the committed page has otherwise.
+pub(super) fn change(committed: &str, columns: &[(&Peer, Vec<Row>)], complete: bool) -> Option<String> {
+    if !complete {
+        let sections = columns.iter().map(|(peer, rows)| section(peer, rows));
+        let other: String = sections.filter(|section| !committed.contains(section)).collect();
+        return (!other.is_empty()).then_some(other);
+    }
+    let found = page(columns);
     let only = |sign: char, of: &str, other: &str| -> Vec<String> {
         let missing = of.lines().filter(|line| !other.lines().any(|of_other| of_other == *line));
         missing.map(|line| format!("{sign} {line}")).collect()
     };
-    let changes = [only('-', committed, found), only('+', found, committed)].concat();
-    (committed != found).then(|| changes.join("\n"))
+    (committed != found).then(|| [only('-', committed, &found), only('+', &found, committed)].concat().join("\n"))
 }
