@@ -1,9 +1,12 @@
-//! The functions that the shared library exports, as `libcuda` does: enough for a loader that asks `cuGetProcAddress`
-//! for all others, and for one that looks up `cuInit` and `cuDriverGetVersion` by name.
+//! The functions that the shared library exports: those of the driver under the names that `libcuda` exports them by, for
+//! loaders that ask the linker for each (see [`by_name`]), and the look-up, for loaders that ask `cuGetProcAddress`; and
+//! [a few of its own](own).
 //!
 //! Whether a copy of the library is all that the simulated driver is, says the file beside it: see [`sidecar`]. It is
 //! read anew at every call, so it may be changed while the library is open.
 
+mod by_name;
+mod own;
 mod sidecar;
 
 use core::{
@@ -16,65 +19,10 @@ use std::path::PathBuf;
 use cuda_sys::{CUdriverProcAddressQueryResult, CUresult, Symbol, cuuint64_t};
 
 use self::sidecar::Sidecar;
+use crate::simulator;
 
 /// How many times `cuInit` was called in this copy of the library.
 static INITS: AtomicU64 = AtomicU64::new(0);
-
-/// What the linker knows by name. The code itself is in functions that it knows nothing of: an address of an export
-/// may be another library's function of the same name.
-#[allow(non_snake_case, reason = "named as the driver names them")]
-mod exports {
-    use super::{CUdriverProcAddressQueryResult, CUresult, Ordering, c_char, c_int, c_uint, c_void, cuuint64_t};
-
-    /// # Safety
-    /// As in CUDA's documentation.
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn cuInit(flags: c_uint) -> CUresult {
-        // SAFETY: the caller's promise is the same.
-        unsafe { super::init(flags) }
-    }
-
-    /// # Safety
-    /// As in CUDA's documentation.
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> CUresult {
-        // SAFETY: the caller's promise is the same.
-        unsafe { super::driver_get_version(version) }
-    }
-
-    /// # Safety
-    /// As in CUDA's documentation.
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn cuGetProcAddress(
-        symbol: *const c_char,
-        function: *mut *mut c_void,
-        version: c_int,
-        flags: cuuint64_t,
-    ) -> CUresult {
-        // SAFETY: the caller's promise is the same.
-        unsafe { super::get_proc_address_v11030(symbol, function, version, flags) }
-    }
-
-    /// # Safety
-    /// As in CUDA's documentation.
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn cuGetProcAddress_v2(
-        symbol: *const c_char,
-        function: *mut *mut c_void,
-        version: c_int,
-        flags: cuuint64_t,
-        status: *mut CUdriverProcAddressQueryResult,
-    ) -> CUresult {
-        // SAFETY: the caller's promise is the same.
-        unsafe { super::get_proc_address_v12000(symbol, function, version, flags, status) }
-    }
-
-    /// How many times `cuInit` was called in this copy of the library. No driver has this function.
-    #[unsafe(no_mangle)]
-    extern "C" fn cupool_sim_inits() -> u64 {
-        super::INITS.load(Ordering::Relaxed)
-    }
-}
 
 /// `cuInit`.
 unsafe extern "C" fn init(flags: c_uint) -> CUresult {
@@ -89,19 +37,17 @@ unsafe extern "C" fn init(flags: c_uint) -> CUresult {
 
 /// `cuDriverGetVersion`. `version` must be null or valid for a write.
 unsafe extern "C" fn driver_get_version(version: *mut c_int) -> CUresult {
-    let stated = match this_copy() {
+    let sidecar = match this_copy() {
         Err(code) => return code,
-        Ok(_) if version.is_null() => return CUresult::CUDA_ERROR_INVALID_VALUE,
-        Ok(sidecar) => driver_version(&sidecar),
+        Ok(sidecar) => sidecar,
     };
-    match c_int::try_from(stated) {
-        Ok(stated) => {
-            // SAFETY: not null, so valid for a write, says the caller.
-            unsafe { version.write(stated) };
-            CUresult::CUDA_SUCCESS
-        }
-        Err(_) => CUresult::CUDA_ERROR_INVALID_VALUE,
+    // SAFETY: the caller's promise is the one that the simulated driver asks for.
+    let code = unsafe { (crate::functions().cuDriverGetVersion)(version) };
+    if let (CUresult::CUDA_SUCCESS, Some(stated)) = (code, sidecar.version) {
+        // SAFETY: the driver refuses null, so it is valid for a write, says the caller.
+        unsafe { version.write(c_int::try_from(stated).unwrap_or(c_int::MAX)) };
     }
+    code
 }
 
 /// `cuGetProcAddress` of CUDA 11.3, which reports a missing function as an error. `symbol` must be null or a C string,
@@ -187,13 +133,30 @@ fn this_file() -> Option<PathBuf> {
     None
 }
 
+/// The version that look-ups go by; to find it out is no call.
 fn driver_version(sidecar: &Sidecar) -> u32 {
-    sidecar.version.unwrap_or_else(|| {
-        let mut version = 0;
-        // SAFETY: `version` outlives the call.
-        let code = unsafe { (crate::functions().cuDriverGetVersion)(&mut version) };
-        if code == CUresult::CUDA_SUCCESS { u32::try_from(version).unwrap_or(0) } else { 0 }
-    })
+    sidecar.version.unwrap_or_else(|| simulator::shared().driver_version())
+}
+
+/// The function of a row for a caller that knows it by name: what the look-up gives to whoever asks for the version of its
+/// signature. How old a copy is, one can always ask it.
+fn entry(symbol: Symbol) -> Result<*mut c_void, CUresult> {
+    if let Some(address) = of_this_copy(symbol) {
+        return Ok(address);
+    }
+    match look_up(symbol.name(), symbol.since(), &this_copy()?) {
+        (address, CUdriverProcAddressQueryResult::CU_GET_PROC_ADDRESS_SUCCESS) => Ok(address),
+        _ => Err(CUresult::CUDA_ERROR_NOT_FOUND),
+    }
+}
+
+/// Those that answer differently from copy to copy.
+fn of_this_copy(symbol: Symbol) -> Option<*mut c_void> {
+    match symbol {
+        Symbol::cuInit => Some(init as *mut c_void),
+        Symbol::cuDriverGetVersion => Some(driver_get_version as *mut c_void),
+        _ => None,
+    }
 }
 
 /// The function called `name` as of CUDA `version`: of its signatures the newest that is no newer than that.
@@ -221,10 +184,7 @@ fn look_up(name: &CStr, version: u32, sidecar: &Sidecar) -> (*mut c_void, CUdriv
     }
     let address = match symbol {
         symbol if sidecar.without.contains(&symbol) => ptr::null_mut(),
-        // These two answer differently from copy to copy.
-        Symbol::cuInit => init as *mut c_void,
-        Symbol::cuDriverGetVersion => driver_get_version as *mut c_void,
-        symbol => crate::functions().address(symbol),
+        symbol => of_this_copy(symbol).unwrap_or_else(|| crate::functions().address(symbol)),
     };
     if address.is_null() {
         return missing(Found::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
@@ -247,11 +207,7 @@ mod tests {
     #[test]
     fn every_row_is_found_by_its_name_and_version() {
         for symbol in Symbol::ALL {
-            let own = match symbol {
-                Symbol::cuInit => init as *mut c_void,
-                Symbol::cuDriverGetVersion => driver_get_version as *mut c_void,
-                symbol => crate::functions().address(*symbol),
-            };
+            let own = of_this_copy(*symbol).unwrap_or_else(|| crate::functions().address(*symbol));
             let expected = (!own.is_null()).then_some(own as usize);
             assert_eq!(found(symbol.name(), symbol.since(), &Sidecar::default()), expected, "{symbol:?}");
         }

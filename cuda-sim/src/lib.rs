@@ -26,6 +26,16 @@
 //! assert!(sim.findings().is_empty());
 //! ```
 //!
+//! The crate is also a shared library, which a program loads as it loads `libcuda`: it exports every entry point by the
+//! driver's name for it, and `cuGetProcAddress`. What the program calls it says through two functions that no driver has:
+//!
+//! ```c
+//! void cupool_sim_log_start(void);                          /* forgets the calls so far, remembers those to come */
+//! size_t cupool_sim_log_read(char *text, size_t bytes);     /* writes them, a line for each; answers how long that is */
+//! ```
+//!
+//! A line is the name of the call, and ` elsewhere` after it if another thread made it than the one that reads.
+//!
 //! The defaults follow one NVIDIA H200 with driver 580 (CUDA 13.0).
 
 mod args;

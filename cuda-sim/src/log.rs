@@ -6,7 +6,15 @@ use cuda_sys::Symbol;
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) recording: bool,
-    pub(crate) calls: Vec<Symbol>,
+    pub(crate) calls: Vec<Logged>,
+}
+
+/// A call that was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Logged {
+    pub(crate) symbol: Symbol,
+    /// By whom: see [`slots::thread`](crate::slots::thread).
+    pub(crate) thread: u64,
 }
 
 impl Log {
@@ -14,9 +22,9 @@ impl Log {
         Self { recording: true, calls: Vec::new() }
     }
 
-    pub(crate) fn push(&mut self, symbol: Symbol) {
+    pub(crate) fn push(&mut self, symbol: Symbol, thread: u64) {
         if self.recording {
-            self.calls.push(symbol);
+            self.calls.push(Logged { symbol, thread });
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     checker::Finding,
     faults::{Fault, Which},
     kernel::{Kernel, KernelAccess},
+    log::Logged,
     memory::{Allocation, Home},
     options::Builder,
     slots::{self, SHARED, Slot},
@@ -162,7 +163,7 @@ impl Simulator {
     /// The calls so far, in order.
     #[must_use]
     pub fn calls(&self) -> Vec<Symbol> {
-        self.state().log.calls.clone()
+        self.state().log.calls.iter().map(|call| call.symbol).collect()
     }
 
     /// How often `symbol` has been called.
@@ -181,6 +182,22 @@ impl Simulator {
     pub fn reset_log(&self) {
         self.slot().reset_counts();
         self.state().log.calls.clear();
+    }
+
+    /// Starts the log anew, though it may not have been kept so far.
+    pub(crate) fn start_log(&self) {
+        self.reset_log();
+        self.state().log.recording = true;
+    }
+
+    /// The calls so far, and who made them.
+    pub(crate) fn logged(&self) -> Vec<Logged> {
+        self.state().log.calls.clone()
+    }
+
+    /// The version that the driver has.
+    pub(crate) fn driver_version(&self) -> u32 {
+        self.state().options.driver_version
     }
 
     /// The misuses so far.
@@ -279,9 +296,14 @@ impl State {
     }
 }
 
+/// The driver that lives as long as the process.
+pub(crate) fn shared() -> &'static Simulator {
+    static DRIVER: OnceLock<Simulator> = OnceLock::new();
+    DRIVER.get_or_init(|| Simulator::open(SHARED, Builder::new().record_calls(false)))
+}
+
 /// The entry points of a driver that lives as long as the process and is shared by all who ask.
 #[must_use]
 pub fn functions() -> &'static Functions {
-    static DRIVER: OnceLock<Simulator> = OnceLock::new();
-    DRIVER.get_or_init(|| Simulator::open(SHARED, Builder::new().record_calls(false))).functions()
+    shared().functions()
 }

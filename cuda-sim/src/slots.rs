@@ -162,7 +162,7 @@ pub(crate) fn admit(number: usize, symbol: Symbol) -> Result<Call, CUresult> {
     if state.shut {
         return Err(CUresult::CUDA_ERROR_DEINITIALIZED);
     }
-    state.log.push(symbol);
+    state.log.push(symbol, thread());
     state.entry = symbol;
     state.ignoring = match state.faults.check(symbol, index) {
         Some(Fault::Fail(code)) => return Err(code),
@@ -197,7 +197,7 @@ pub(crate) fn settle(call: &mut Call) -> Answer {
 fn after_fork(slot: &Slot, symbol: Symbol) -> CUresult {
     // The lock may have been held by a thread that does not exist here.
     if let Some(mut state) = slot.state.try_lock() {
-        state.log.push(symbol);
+        state.log.push(symbol, thread());
     }
     match symbol {
         Symbol::cuMemAllocFromPoolAsync => CUresult::CUDA_SUCCESS,

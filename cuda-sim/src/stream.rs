@@ -119,6 +119,10 @@ pub(crate) fn create(state: &mut State, stream: Out<CUstream>, flags: c_uint, pr
     stream.set(state.handle(Kind::Stream, number))
 }
 
+pub(crate) fn create_plain(state: &mut State, stream: Out<CUstream>, flags: c_uint) -> Answer {
+    create(state, stream, flags, LEAST_PRIORITY)
+}
+
 pub(crate) fn destroy(state: &mut State, stream: CUstream) -> Answer {
     if stream.addr() <= 2 {
         return Err(CUresult::CUDA_ERROR_INVALID_HANDLE);

@@ -791,6 +791,7 @@ pub type PFN_cuPointerGetAttributes_v7000 = ::core::option::Option<
         ptr: CUdeviceptr_v2,
     ) -> CUresult,
 >;
+pub type PFN_cuStreamCreate_v2000 = ::core::option::Option<unsafe extern "C" fn(phStream: *mut CUstream, Flags: ::core::ffi::c_uint) -> CUresult>;
 pub type PFN_cuStreamCreateWithPriority_v5050 =
     ::core::option::Option<unsafe extern "C" fn(phStream: *mut CUstream, flags: ::core::ffi::c_uint, priority: ::core::ffi::c_int) -> CUresult>;
 pub type PFN_cuStreamGetId_v12000 = ::core::option::Option<unsafe extern "C" fn(hStream: CUstream, streamId: *mut ::core::ffi::c_ulonglong) -> CUresult>;

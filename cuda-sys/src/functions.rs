@@ -158,6 +158,7 @@ functions! {
 
     // Streams
     Required cuStreamCreateWithPriority: PFN_cuStreamCreateWithPriority_v5050 = 5050;
+    Optional cuStreamCreate: PFN_cuStreamCreate_v2000 = 2000;
     Required cuStreamDestroy: PFN_cuStreamDestroy_v4000 = 4000;
     Required cuStreamQuery: PFN_cuStreamQuery_v2000 = 2000;
     Required cuStreamSynchronize: PFN_cuStreamSynchronize_v2000 = 2000;

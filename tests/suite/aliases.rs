@@ -16,6 +16,7 @@ const NOT_OFFERED: &[(&str, &str)] = &[
     ("cuGetErrorString", "errors print without the driver"),
     ("cuDevicePrimaryCtxReset", "it takes away what others in the process hold"),
     ("cuCtxSetCurrent", "`Context::with_current` restores what was current"),
+    ("cuStreamCreate", "it is `Stream::new`, which asks for a priority of 0 and does the same"),
     ("cuMemAlloc", "it waits for the device to free; stream-ordered memory is what this crate is for"),
     ("cuMemGetAddressRange", "`pointer_info` says the same, and an unknown address is no error there"),
     ("cuMemSetMemPool", "what allocates without naming a pool asks for a device's; see `MemPool::make_current`"),

@@ -1,6 +1,7 @@
 //! Allocators beside each other: all in one process, in batches that alternate, so that the machine's drift falls on all
-//! alike. `peers [--quick]`; the method is in `README.md`.
+//! alike. `peers [--quick]`; the method is in `README.md`. `peers calls` needs no GPU, and counts driver calls.
 
+mod calls;
 mod ours;
 mod peer;
 mod report;
@@ -20,7 +21,12 @@ use shim::Shim;
 use with_cudarc::{Cudarc, DefaultPool};
 
 fn main() -> ExitCode {
-    match measured() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let done = match arguments.split_first() {
+        Some((command, arguments)) if command == "calls" => calls::command(arguments),
+        _ => measured(),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             println!("{error}");

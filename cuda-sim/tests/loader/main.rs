@@ -11,6 +11,7 @@
     reason = "a test fails by panicking, its helpers included"
 )]
 
+mod by_name;
 mod candidates;
 mod files;
 mod layout;
