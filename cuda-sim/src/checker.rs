@@ -40,6 +40,9 @@ pub enum Misuse {
     ReservedBytes,
     /// The default pool of a device is destroyed.
     DefaultPoolDestroyed,
+    /// A pool is destroyed while memory of it is allocated, or a free has yet to run. The driver says that it keeps the
+    /// pool until then, and 580.159 crashes.
+    PoolDestroyedInUse,
     /// The driver is called inside a host function.
     CallInHostFunction,
     /// Everything that could run waits for something that cannot.

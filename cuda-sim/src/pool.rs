@@ -427,6 +427,9 @@ pub(crate) fn destroy(state: &mut State, handle: CUmemoryPool) -> Answer {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
     pool.destroyed = true;
+    if pool.live > 0 {
+        state.found(Misuse::PoolDestroyedInUse, 0, 0, None);
+    }
     for device in &mut state.devices {
         if device.current_pool == number {
             device.current_pool = device.default_pool;

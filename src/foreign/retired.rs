@@ -1,4 +1,4 @@
-//! Owners of foreign memory that is dropped: kept until the device is done with what they own.
+//! Owners of foreign memory that is dropped, and imported pools: kept until the device is done with what they own.
 //!
 //! Waiting for the device in a `Drop` would hold the host up, and dropping an owner there would take memory away that
 //! enqueued work still uses. So the home stream's work is marked with an event, and event and owner wait here until
@@ -84,7 +84,7 @@ impl Retired {
     }
 
     /// Drops `owner` once all that `home` was given so far is done. Gives it up where nothing would tell.
-    pub(super) fn retire(&self, home: &Stream, marker: Marker, owner: Box<dyn Send>) {
+    pub(crate) fn retire(&self, home: &Stream, marker: Marker, owner: Box<dyn Send>) {
         match marker.mark(home) {
             Ok(Marked::Pending) => {
                 self.lock().waiting.push_back(Waiting { marker, owner });
@@ -201,9 +201,10 @@ pub(crate) fn guarded(end: impl FnOnce()) {
 }
 
 impl Context {
-    /// Drops the owners of [`ForeignBuffer`](crate::ForeignBuffer)s that were dropped, and returns how many that were.
-    /// Waits for the device to be done with their memory. Without it, each is dropped some time after its work is done:
-    /// when others of the context are retired, or with the context's last owner.
+    /// Drops the owners of [`ForeignBuffer`](crate::ForeignBuffer)s that were dropped, and destroys
+    /// [`ImportedPool`](crate::ipc::ImportedPool)s that were; returns how many of both. Waits for the device to be done
+    /// with their memory. Without it, this is done for each some time after its work is done: when others of the context are
+    /// dropped, or with the context's last owner.
     ///
     /// # Errors
     /// [`Error::ForkedAfterInit`]. What cannot be waited for is leaked, and counted as a

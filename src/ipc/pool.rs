@@ -15,8 +15,8 @@ use super::{
     registry::{Entry, Key, Registry},
 };
 use crate::{
-    Context, Device, Driver, Error, MemPool, Result, Stream, StreamHandle, gate, raw, raw::ipc::HANDLE_LEN, release,
-    slice::is_aligned, sync::atomic::Ordering,
+    Context, Device, Driver, Error, MemPool, Result, Stream, StreamHandle, foreign::retired::Marker, gate, raw,
+    raw::ipc::HANDLE_LEN, release, slice::is_aligned, sync::atomic::Ordering,
 };
 
 const MAGIC: [u8; 8] = *b"cupoolXF";
@@ -108,7 +108,9 @@ impl fmt::Debug for FabricHandle {
 
 /// Another process's pool, out of which single buffers can be imported. It cannot allocate, and has no use but that.
 ///
-/// It may be dropped before what was imported from it, which keeps what is needed.
+/// It may be dropped before what was imported from it, which keeps what is needed. The driver's pool is destroyed when the
+/// device has released all imports, since drivers such as 580.159 do not survive it earlier; until somebody finds that it
+/// has, it stays with the context ([`Context::drop_retired`]). An import that could not be released keeps it for ever.
 pub struct ImportedPool {
     shared: Arc<Shared>,
 }
@@ -120,6 +122,8 @@ pub(super) struct Shared {
     /// on it.
     pub(super) ends: Stream,
     pub(super) registry: Registry,
+    /// For the end.
+    marker: Option<Marker>,
 }
 
 // SAFETY: a pool handle may be used from every thread, and the driver does its own locking.
@@ -162,8 +166,18 @@ impl ImportedPool {
     fn import_with(context: &Context, import: impl FnOnce() -> Result<CUmemoryPool>) -> Result<Self> {
         context.device().ensure_memory_pools_supported()?;
         let ends = Stream::new(context)?;
-        let raw = context.with_current(import)?;
-        Ok(Self { shared: Arc::new(Shared { raw, ends, registry: Registry::new() }) })
+        // The end must not fail for want of an event.
+        let marker = ends.context().marker()?;
+        match context.with_current(import) {
+            Ok(raw) => {
+                let shared = Shared { raw, ends, registry: Registry::new(), marker: Some(marker) };
+                Ok(Self { shared: Arc::new(shared) })
+            }
+            Err(error) => {
+                ends.context().retired().put_back(marker);
+                Err(error)
+            }
+        }
     }
 
     /// The driver's handle, for calls that this crate does not make. It cannot be allocated from.
@@ -324,12 +338,34 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let functions = self.ends.driver().functions();
-        // SAFETY: the pool is owned and ends here, after all its imports: they hold on to it. The driver keeps it until
-        // their frees have taken place, which are all on one stream.
-        let destroyed =
-            raw::stream::relaxed(functions, || unsafe { raw::mem_pool::mem_pool_destroy(functions, self.raw) });
-        release::report(destroyed);
+        let Some(marker) = self.marker.take() else { return };
+        let retired = self.ends.context().retired();
+        // All imports have ended: they hold on to this. One that is never freed keeps the pool.
+        if self.registry.is_empty_but_for_frees() {
+            let pool = Opened { raw: self.raw, driver: self.ends.driver() };
+            retired.retire(&self.ends, marker, Box::new(pool));
+        } else {
+            retired.put_back(marker);
+        }
+    }
+}
+
+/// A pool of which nothing is imported any more. Drivers such as 580.159 do not survive its end before the device has
+/// reached all frees.
+struct Opened {
+    raw: CUmemoryPool,
+    driver: Driver,
+}
+
+// SAFETY: a pool handle may be used from every thread, and the driver does its own locking.
+unsafe impl Send for Opened {}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        let functions = self.driver.functions();
+        // SAFETY: the pool is owned, and ends here.
+        let destroy = || unsafe { raw::mem_pool::mem_pool_destroy(functions, self.raw) };
+        release::report(raw::stream::relaxed(functions, destroy));
     }
 }
 

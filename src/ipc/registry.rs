@@ -182,6 +182,12 @@ impl Registry {
         )
     }
 
+    /// Whether everything that was imported is freed, or will be when the device gets there.
+    pub(super) fn is_empty_but_for_frees(&mut self) -> bool {
+        let entries = self.entries.get_mut().unwrap_or_else(PoisonError::into_inner);
+        entries.all.values().all(|state| matches!(state, State::Freed { .. }))
+    }
+
     /// These frees have taken place.
     pub(super) fn settled(&self, pending: &Pending) {
         let mut entries = self.entries();

@@ -55,7 +55,7 @@ impl MemPool {
         device.ensure_memory_pools_supported()?;
         let version = device.driver().version()?;
         let place = properties.admitted(device, version)?;
-        dropped::end_waiting(device.driver(), usize::MAX);
+        dropped::end_some(device.driver());
         let raw = raw::mem_pool::mem_pool_create(device.driver().functions(), &properties.to_raw(place))?;
         // SAFETY: the pool was just made, and nobody else has it.
         let mut pool = unsafe { Self::from_raw(device, raw) };

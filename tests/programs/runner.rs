@@ -60,6 +60,7 @@ impl Program {
         let left = if waits {
             context.synchronize().unwrap();
             context.trim_managed().unwrap();
+            context.drop_retired().unwrap();
             pools = MemPool::destroy_dropped(context.driver()).unwrap();
             Some(simulator.live())
         } else {
@@ -98,9 +99,9 @@ impl Outcome {
         let Live { allocations, streams, pools, pending_operations, pushed_contexts, modules, .. } = live;
         // What is left of events belongs to the context: one for each block of pinned memory, and marks.
         let marks = live.events - live.host_allocations;
-        let left = (allocations, streams, pools, pending_operations, pushed_contexts, modules);
-        // What is leaked keeps its pool.
-        left == (self.leaked, 0, self.pools, 0, 0, 0) && self.pools <= self.leaked && marks as u64 <= self.marks
+        let left = (allocations, streams, pending_operations, pushed_contexts, modules);
+        // What is leaked keeps its pool, and an import its imported one too.
+        left == (self.leaked, 0, 0, 0, 0) && (self.pools..=self.leaked).contains(&pools) && marks as u64 <= self.marks
     }
 }
 

@@ -73,21 +73,52 @@ fn f18_memory_of_a_dropped_pool_goes_back_with_the_next_synchronisation() {
 }
 
 #[test]
-fn f18_a_pool_that_cannot_be_asked_waits_and_one_that_never_will_answer_ends() {
+fn f18_a_pool_that_does_not_say_what_it_holds_waits_until_it_does() {
     let fixture = Fixture::simulated();
-    let destroyed = || fixture.sim().count(Symbol::cuMemPoolDestroy);
-    for symbol in [Symbol::cuMemPoolTrimTo, Symbol::cuMemPoolGetAttribute] {
+    let (stream, destroyed) = (fixture.stream(), || fixture.sim().count(Symbol::cuMemPoolDestroy));
+    let ask = || MemPool::destroy_dropped(fixture.driver());
+    for code in [CUresult::CUDA_ERROR_INVALID_VALUE, CUresult::CUDA_ERROR_NOT_SUPPORTED, CUresult::CUDA_ERROR_UNKNOWN] {
         let (pool, before) = (fixture.pool(), destroyed());
-        fixture.sim().fail_every(symbol, CUresult::CUDA_ERROR_UNKNOWN);
+        drop(pool.alloc::<u8, _>(100, &stream).unwrap());
+        fixture.sim().fail_every(Symbol::cuMemPoolGetAttribute, code);
         drop(pool);
-        assert_eq!((destroyed(), MemPool::destroy_dropped(fixture.driver())), (before, Ok(1)), "{symbol:?}");
+        stream.synchronize().unwrap();
+        assert_eq!((ask(), destroyed()), (Ok(1), before), "{code:?}");
         fixture.sim().clear_faults();
-        assert_eq!((MemPool::destroy_dropped(fixture.driver()), destroyed()), (Ok(0), before + 1), "{symbol:?}");
-        let pool = fixture.pool();
-        fixture.sim().fail(symbol, 0, CUresult::CUDA_ERROR_NOT_SUPPORTED);
-        drop(pool);
-        assert_eq!(destroyed(), before + 2, "{symbol:?}");
+        assert_eq!((ask(), destroyed()), (Ok(0), before + 1), "{code:?}");
     }
+}
+
+#[test]
+fn f18_a_pool_that_is_not_trimmed_ends_when_it_holds_nothing() {
+    let fixture = Fixture::simulated();
+    let (stream, destroyed) = (fixture.stream(), || fixture.sim().count(Symbol::cuMemPoolDestroy));
+    let ask = || MemPool::destroy_dropped(fixture.driver());
+    fixture.sim().fail_every(Symbol::cuMemPoolTrimTo, CUresult::CUDA_ERROR_NOT_SUPPORTED);
+    let pool = fixture.pool();
+    drop(pool.alloc::<u8, _>(100, &stream).unwrap());
+    drop(pool);
+    assert_eq!((ask(), destroyed()), (Ok(1), 0), "its free is to come");
+    // Dropped, it keeps nothing that is free.
+    stream.synchronize().unwrap();
+    assert_eq!((ask(), destroyed()), (Ok(0), 1));
+}
+
+/// So that making and dropping pools costs the same however many wait.
+#[test]
+fn f18_few_of_those_that_wait_are_asked_when_another_pool_is_made_or_dropped() {
+    let fixture = Fixture::simulated();
+    let (stream, asked) = (fixture.stream(), || fixture.sim().count(Symbol::cuMemPoolTrimTo));
+    let kept: Vec<_> = (0..20).map(|_| fixture.pool().alloc::<u8, _>(1, &stream).unwrap()).collect();
+    let before = asked();
+    let next = fixture.pool();
+    assert_eq!(asked() - before, 4);
+    drop(next);
+    // And itself.
+    assert_eq!(asked() - before, 4 + 4 + 1);
+    drop(kept);
+    stream.synchronize().unwrap();
+    assert_eq!(MemPool::destroy_dropped(fixture.driver()), Ok(0));
 }
 
 #[test]

@@ -178,6 +178,56 @@ fn a_pool_and_its_stream_stay_for_the_buffers_that_outlive_it() {
     drop(buffer);
 }
 
+/// Driver 580.159 does not survive the destruction of a pool while frees from it are to come.
+#[test]
+fn f18_an_imported_pool_is_destroyed_when_the_device_has_released_what_was_imported() {
+    let fixture = Fixture::alone();
+    let (context, pool, stream) = (fixture.context(), exportable(&fixture), fixture.stream());
+    let (buffer, pointer) = exported(&pool, &stream, 2);
+    let imported = ImportedPool::from_fd(&context, pool.export_fd().unwrap()).unwrap();
+    let view = import(&imported, &pointer, &stream);
+    // The simulated driver does nothing before it is asked, and then one thing.
+    let gate = fixture.simulator().is_none().then(|| Gate::on(&fixture, &stream));
+    drop(view);
+    drop(imported);
+    let destroyed = || fixture.simulator().map(|simulator| simulator.count(Symbol::cuMemPoolDestroy));
+    assert_ne!(destroyed(), Some(1));
+    drop(gate);
+    assert_eq!(context.drop_retired(), Ok(1));
+    assert_ne!(destroyed(), Some(0));
+    drop(buffer);
+}
+
+#[test]
+fn f18_an_import_that_is_never_released_keeps_its_pool() {
+    let fixture = Fixture::unchecked();
+    let (context, pool, stream) = (fixture.context(), exportable(&fixture), fixture.stream());
+    let imported = ImportedPool::from_fd(&context, pool.export_fd().unwrap()).unwrap();
+    let (buffer, pointer) = exported(&pool, &stream, 2);
+    let view = import(&imported, &pointer, &stream);
+    fixture.sim().fail(Symbol::cuMemFreeAsync, 0, CUresult::CUDA_ERROR_UNKNOWN);
+    assert!(view.free().is_err());
+    drop(imported);
+    assert_eq!((context.drop_retired(), fixture.sim().count(Symbol::cuMemPoolDestroy)), (Ok(0), 0));
+    fixture.assert_no_findings();
+    drop(buffer);
+}
+
+#[test]
+fn f18_an_imported_pool_ends_with_its_context_at_the_latest() {
+    let fixture = Fixture::simulated();
+    let (pool, stream) = (exportable(&fixture), fixture.stream());
+    let (buffer, pointer) = exported(&pool, &stream, 2);
+    // The only owner of a context of its own.
+    let imported = import_own(&fixture, &pool);
+    drop(import(&imported, &pointer, &stream));
+    assert!(fixture.sim().live().pending_operations > 0);
+    drop(imported);
+    assert_eq!(fixture.sim().count(Symbol::cuMemPoolDestroy), 1);
+    fixture.assert_no_findings();
+    drop(buffer);
+}
+
 #[test]
 fn a_forgotten_import_stays_and_is_never_released_early() {
     let fixture = Fixture::unchecked();

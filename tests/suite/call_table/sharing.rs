@@ -23,6 +23,7 @@ pub(super) fn sharing(table: &mut Table<'_>) {
     let pointer = table.row("Buffer::export", &within(cuMemPoolExportPointer), || buffer.export().unwrap());
     let from = [
         &[cuDeviceGetAttribute, cuCtxPushCurrent, cuStreamCreateWithPriority, cuCtxPopCurrent][..],
+        &[cuCtxPushCurrent, cuEventCreate, cuCtxPopCurrent],
         &within(cuMemPoolImportFromShareableHandle),
     ]
     .concat();
@@ -47,7 +48,10 @@ pub(super) fn sharing(table: &mut Table<'_>) {
         "ImportedPool::device" => imported.device();
         "ImportedPool::driver" => imported.driver();
     }
-    let ends = [EXCHANGE, cuMemPoolDestroy, EXCHANGE, cuEventDestroy, cuStreamDestroy];
+    // The device has released all that was imported.
+    while imported.imports() != Ok(0) {}
+    let mark = [cuStreamIsCapturing, cuEventRecord, EXCHANGE, cuEventQuery, EXCHANGE];
+    let ends = [&mark[..], &[EXCHANGE, cuMemPoolDestroy, EXCHANGE, cuEventDestroy, cuStreamDestroy]].concat();
     table.row("drop of ImportedPool (it had to wait)", &ends, || drop(imported));
     interprocess_events(table);
 }
