@@ -141,7 +141,8 @@ fn a_maximum_size_is_kept_and_a_free_in_the_same_stream_makes_room() {
     assert_eq!(rig.sync(stream), OK);
     assert_eq!(rig.sim.live().reserved_bytes, 0);
     assert_eq!(rig.sim.live().address_space, 0);
-    assert!(rig.sim.findings().is_empty());
+    // It goes on as the driver says it does; some drivers do not.
+    assert_eq!(rig.misuses(), [Misuse::PoolDestroyedInUse]);
 }
 
 #[test]

@@ -94,6 +94,9 @@ fn run(seed: u64, steps: usize, late: bool) -> u64 {
     for Held { pointer, stream, .. } in held {
         assert_eq!(rig.free(pointer, streams[stream]), OK);
     }
+    for stream in &streams {
+        assert_eq!(rig.sync(*stream), OK);
+    }
     for pool in pools {
         assert_eq!(unsafe { (rig.cuda.cuMemPoolDestroy)(pool) }, OK);
     }

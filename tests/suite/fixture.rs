@@ -8,6 +8,8 @@ use std::{
 use cupool::{Context, Device, Driver, MemPool, MemPoolProperties, Stream};
 use cupool_sim::{Builder, Live, Simulator, Symbol};
 
+use crate::crash;
+
 /// The size limit of a fixture's pools: a pool without one reserves addresses for twice the device's memory.
 pub(crate) const POOL_SIZE: usize = 64 << 20;
 
@@ -51,6 +53,7 @@ impl Fixture {
                 } else {
                     Turn::Shared(DEVICE.read().unwrap_or_else(PoisonError::into_inner))
                 };
+                crash::announce();
                 let driver = Driver::load().unwrap();
                 // Making a context takes longer than most tests.
                 static KEPT: OnceLock<Context> = OnceLock::new();

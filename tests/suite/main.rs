@@ -9,6 +9,7 @@
 )]
 
 mod committed;
+mod crash;
 mod fixture;
 mod gate;
 mod registered;
